@@ -195,7 +195,7 @@ if __name__ == "__main__":
         },
         entry_points={
             "console_scripts": [
-                "refxla = refxla.cli.main:main",
+                "refxla = refxla.__main__:main",
                 "refxla-conformance = refxla_conformance.__main__:main",
             ],
             "jax_plugins": ["refxla = refxla.pjrt"],

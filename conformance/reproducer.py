@@ -17,8 +17,8 @@ from refxla_spec.types import ELEMENT_TYPES, Shape, Value
 
 from refxla.files import write_whole
 
+from .case_check import Verdict, expectation, shown
 from .cases import Case
-from .check import Verdict, expectation, shown
 from .targets import Target, make_target
 
 _HEAD = '''#!/usr/bin/env python3
@@ -37,7 +37,7 @@ import sys
 
 '''
 
-_VALUE = '''from refxla_conformance.check import Expectation, describe
+_VALUE = '''from refxla_conformance.case_check import Expectation, describe
 from refxla_conformance.reproducer import array, asked_for
 from refxla_conformance.targets import loaded, result_arrays
 from refxla_spec.properties import decided

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from refxla_spec.errors import Error, InputError
 
 from . import worker
+from .case_check import Outcome, Verdict, died
 from .cases import Case
-from .check import Outcome, Verdict, died
 from .targets.child import Child, ChildDied, ChildError, ChildTimedOut
 
 LIMIT = 300.0  # seconds that one case may take on one target; most take 0.1 s, and far more on a machine that is busy

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from refxla_spec.errors import InputError
 
+from .case_check import Verdict, check, check_many, died
 from .cases import Case
-from .check import Verdict, check, check_many, died
 from .targets import Target, make_target
 from .targets.child import restart_clock, serve
 

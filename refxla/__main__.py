@@ -2,7 +2,13 @@
 
 import sys
 
-from .cli.main import main
+from .cli.start import start
+
+
+def main() -> int:
+    """The command; returns its exit status."""
+    return start("refxla.cli.main", "refxla")
+
 
 if __name__ == "__main__":
     sys.exit(main())

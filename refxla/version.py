@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 RELEASE = "0.1.0"
@@ -13,6 +12,8 @@ def commit() -> str:
 
     "" for an installed package, which is in no checkout, and if git is missing.
     """
+    import subprocess  # half of the time that importing refxla takes, and only published figures need it
+
     root = Path(__file__).resolve().parents[1]  # a linked package's own place
     if not (root / ".git").exists():
         return ""

@@ -94,7 +94,7 @@ def child():
     def call(*arguments: object, input: str | bytes | None = None, env: dict[str, str] | None = None, **more) -> Result:
         data = input.encode() if isinstance(input, str) else input
         done = subprocess.run(
-            [sys.executable, "-m", "refxla.cli.main", *map(str, arguments)],
+            [sys.executable, "-m", "refxla", *map(str, arguments)],
             input=data,
             env={**os.environ, **(env or {})},
             stdout=more.pop("stdout", subprocess.PIPE),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -303,3 +304,12 @@ def test_a_chain_that_is_behind_is_cut_to_the_steps_to_blame():
     _shrink(figures, Namespace(shrink=True), measure)
     assert [len(names) for names in asked] == [4, 3, 2], "each of its steps is left out, two for good"
     assert figures["entries"]["f32[4,8] flip(1) sort(1)"]["cells"]["jax"]["median"] == 0.5
+
+
+def test_calls_are_measured_beside_another_checkout(monkeypatch, capsys):
+    from bench import dispatch
+
+    monkeypatch.setattr(dispatch, "PROGRAMS", dict(list(dispatch.PROGRAMS.items())[:1]))
+    monkeypatch.setattr("sys.argv", ["dispatch", "--beside", str(dispatch.HERE), "--turns", "1"])
+    assert dispatch.main() == 0
+    assert re.search(r"^x \+ x: \d+\.\d\d us; .* median of the ratios \d\.\d\d$", capsys.readouterr().out, re.M)

@@ -77,6 +77,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_core.buffer_pool",
         "_core.device_memory",
         "_core.arguments",
+        "_core.argument_aliasing",
+        "_core.device_arguments",
         "_core.calls",
         "_core.errors",
         "_core.storage",

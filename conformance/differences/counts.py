@@ -24,7 +24,7 @@ from refxla_spec.errors import InputError
 from refxla.cli.argument_parser import Parser
 from refxla.cli.failures import guarded
 
-from ..check import Outcome
+from ..case_check import Outcome
 from ..report import Results
 
 COUNTS_FILE = Path(__file__).with_name("counts.json")

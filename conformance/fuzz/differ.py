@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from refxla_conformance.check import CHANGES_ARGUMENTS, CHANGES_RESULTS, copied, flush
+from refxla_conformance.case_check import CHANGES_ARGUMENTS, CHANGES_RESULTS, copied, flush
 from refxla_conformance.targets import Target, leaves, loaded
 from refxla_spec.compare import bits_equal
 from refxla_spec.errors import is_refusal

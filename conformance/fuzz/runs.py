@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from refxla_conformance.check import CHANGES_ARGUMENTS, CHANGES_RESULTS
+from refxla_conformance.case_check import CHANGES_ARGUMENTS, CHANGES_RESULTS
 from refxla_conformance.targets import forms
 from refxla_spec import interpreter
 from refxla_spec.bounds import run_with_bounds

@@ -34,8 +34,8 @@ from refxla_spec.compare import compare
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction, Module
 
-from ..check import Outcome
-from ..check import check as check_case
+from ..case_check import Outcome
+from ..case_check import check as check_case
 from ..differences import CONSTANTS, DIFFERENCES, Difference
 from ..differences.programs import SIGNS
 from ..sweep.table import WORST_FILE, read

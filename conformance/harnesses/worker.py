@@ -15,8 +15,8 @@ from refxla_spec.numerics import type_of
 from refxla.frontends.jax import neutral_lowering
 from refxla.ir.proto import from_proto
 
+from ..case_check import Outcome, check, expectation
 from ..cases import Case
-from ..check import Outcome, check, expectation
 from ..targets.child import serve
 from ..targets.compiled import Compiled
 

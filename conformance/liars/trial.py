@@ -16,8 +16,8 @@ from refxla_spec.errors import InputError
 from refxla_spec.types import Value
 from refxla_spec.verdicts import Verdict, verdicts
 
+from ..case_check import CHANGES_ARGUMENTS, CHANGES_RESULTS, Outcome, asked, check, check_many
 from ..cases import Case
-from ..check import CHANGES_ARGUMENTS, CHANGES_RESULTS, Outcome, asked, check, check_many
 from ..fuzz import differ, runs
 from ..fuzz.dynamic import generate_dynamic
 from ..fuzz.generate import Sample, generate

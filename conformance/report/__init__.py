@@ -41,8 +41,8 @@ from refxla_spec.errors import InputError
 from refxla.files import write_whole
 from refxla.version import commit
 
+from ..case_check import Outcome, Verdict
 from ..cases import Case
-from ..check import Outcome, Verdict
 from ..machine import machine
 
 FORMAT, VERSION = "refxla-conformance", 3

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..check import Outcome, Verdict
+from ..case_check import Outcome, Verdict
 from . import Results
 
 # How a case changed, in the order of the output; those of BAD are why the status is 1.

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as Xml
 
 from refxla.files import write_whole
 
-from ..check import Outcome, Verdict
+from ..case_check import Outcome, Verdict
 from . import Results
 
 NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

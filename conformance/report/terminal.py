@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from ..check import Outcome, Verdict
+from ..case_check import Outcome, Verdict
 from . import Results
 
 STYLES = {
@@ -31,7 +32,8 @@ EVERY = 15.0  # seconds between two lines of progress if there is no terminal
 
 
 def track(verdicts: Iterable[Verdict], total: int, console: Console) -> Iterator[Verdict]:
-    """The verdicts, with a progress bar; if the output is not a terminal, a line from time to time."""
+    """The verdicts, with a progress bar; if the output is not a terminal, a line from time to time on standard error,
+    which the output stays free of. `total` is the number of verdicts: one for each case on each target."""
     failed = 0
     if not console.is_terminal:
         last = time.monotonic()
@@ -40,7 +42,7 @@ def track(verdicts: Iterable[Verdict], total: int, console: Console) -> Iterator
             yield verdict
             if time.monotonic() - last > EVERY:
                 last = time.monotonic()
-                console.print(f"{number} of {total}, {failed} failed")
+                print(f"{number} of {total} checks done, {failed} failed", file=sys.stderr, flush=True)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:

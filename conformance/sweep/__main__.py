@@ -2,7 +2,7 @@
 
 import sys
 
-from ..__main__ import main
+from ..command import main
 
 if __name__ == "__main__":
     sys.exit(main(["sweep", *sys.argv[1:]]))

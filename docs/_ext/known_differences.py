@@ -7,7 +7,7 @@ from typing import Any
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
-from refxla_conformance.check import FLUSHED
+from refxla_conformance.case_check import FLUSHED
 from refxla_conformance.differences import rows
 from refxla_conformance.differences.counts import read
 from tables import table

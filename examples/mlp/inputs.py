@@ -1,5 +1,7 @@
 """What the multi-layer perceptron is fed: parameters to begin with, and scikit-learn's handwritten digits."""
 
+import sys
+
 import numpy as np
 
 BATCH, PIXELS, HIDDEN, CLASSES = 128, 64, 128, 10
@@ -30,8 +32,12 @@ def inputs(seed: int = 0) -> list[np.ndarray]:
 
 
 def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """scikit-learn's digits: 1,500 images and labels to train on, 297 to test on, in a fixed shuffled order."""
-    from sklearn.datasets import load_digits
+    """scikit-learn's digits: 1,500 images and labels to train on, 297 to test on, in a fixed shuffled order. Ends the
+    script with a message if scikit-learn is not installed."""
+    try:
+        from sklearn.datasets import load_digits
+    except ModuleNotFoundError as problem:
+        sys.exit(f"the digits to train on are part of scikit-learn ({problem}): pip install scikit-learn")
 
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(images))

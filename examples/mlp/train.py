@@ -1,6 +1,7 @@
 """Trains the classifier by calling the compiled step in a loop; ends with the accuracy on images it has not seen.
 
-python examples/mlp/train.py [--device NAME] [--epochs N]        (needs scikit-learn, for its digits)
+pip install scikit-learn        (for its images of digits)
+python examples/mlp/train.py [--device NAME] [--epochs N]
 """
 
 import argparse
@@ -17,9 +18,9 @@ HERE = Path(__file__).parent
 
 def train(epochs: int = 40, device: str | None = None) -> float:
     """The accuracy, from 0 to 1, on the 297 test images after `epochs` passes over the 1,500 training images."""
+    images, labels, test_images, test_labels = digits()
     step = refxla.compile(HERE / "step.hlo", device=device)
     predict = refxla.compile(HERE / "predict.hlo", device=device)
-    images, labels, test_images, test_labels = digits()
     state = parameters() + momenta()
     rng = np.random.default_rng(1)
     for _ in track(range(epochs), description="training"):

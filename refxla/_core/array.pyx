@@ -507,7 +507,7 @@ cdef list call_with_arrays(Executor executor, object arguments):
                 check_argument(executor, array, n)
                 hold(array.storage)
                 call.arguments[n] = array.storage
-                donated[n] = executor.donated[n]
+                donated[n] = executor.aliasing.donated[n]
             else:
                 other = executor.signature.argument(value, n)
                 keep.append(other)

@@ -183,9 +183,9 @@ cdef void drop_storage(Call* call) noexcept nogil:
 
 cdef int take_results(Call* call, const uint8_t* donated) noexcept nogil:
     cdef int n
-    for n in range((<Executor> call.executor).overwritten_count):
-        take_argument(call, donated, (<Executor> call.executor).overwritten[n].parameter,
-                      (<Executor> call.executor).overwritten[n].result)
+    for n in range((<Executor> call.executor).aliasing.overwritten_count):
+        take_argument(call, donated, (<Executor> call.executor).aliasing.overwritten[n].parameter,
+                      (<Executor> call.executor).aliasing.overwritten[n].result)
     for n in range(call.result_count):
         if call.results[n] != NULL:
             continue
@@ -201,9 +201,9 @@ cdef int take_results(Call* call, const uint8_t* donated) noexcept nogil:
 cdef Storage* new_result(Call* call, int n) noexcept nogil:
     """Storage that the executor's kernels can access; NULL: no memory."""
     cdef size_t size = (<Executor> call.executor).signature.results[n].bytes
-    if (<Executor> call.executor).space == NULL:
+    if (<Executor> call.executor).device.space == NULL:
         return new_storage(size)
-    return new_device_storage((<Executor> call.executor).space, size)
+    return new_device_storage((<Executor> call.executor).device.space, size)
 
 
 cdef void take_argument(Call* call, const uint8_t* donated, int parameter, int result) noexcept nogil:
@@ -218,7 +218,7 @@ cdef void take_argument(Call* call, const uint8_t* donated, int parameter, int r
 
 cdef bint is_deferred(Call* call) noexcept nogil:
     cdef int n
-    if (<Executor> call.executor).calls_host or (<Executor> call.executor).events != NULL or _ending:
+    if (<Executor> call.executor).calls_host or (<Executor> call.executor).trace.events != NULL or _ending:
         return False  # it calls Python, or is traced by a thread that waits for it
     if (<Executor> call.executor).assembly == PENDING or (<Executor> call.executor).usual_ns >= SHORT_NS:
         return True
@@ -268,19 +268,21 @@ cdef Error* run(Call* call, bint* interrupted) noexcept nogil:
             error = plain_error(RESOURCE_EXHAUSTED, "the device has no memory for the arguments of a call")
     if error == NULL:
         for n in range(call.result_count):
-            (<Executor> call.executor).outputs[n] = call.results[n].data
-            (<Executor> call.executor).resident_outputs[n] = call.results[n].handle
+            if (<Executor> call.executor).device.space == NULL:
+                (<Executor> call.executor).outputs[n] = call.results[n].data
+            else:
+                (<Executor> call.executor).device.outputs[n] = call.results[n].handle
         if call.completion != NULL:
             (<Executor> call.executor).cancelled = &call.cancelled
         status = (<Executor> call.executor).run()
         (<Executor> call.executor).cancelled = NULL
         if status:
             error = failure(call, status, interrupted)
-    if (<Executor> call.executor).space != NULL:  # the next call may be one with NumPy arrays, which does not set them
+    if (<Executor> call.executor).device.space != NULL:  # the next call may be one with NumPy arrays, which does not set them
         for n in range(call.argument_count):
-            (<Executor> call.executor).resident_inputs[n] = NULL
+            (<Executor> call.executor).device.inputs[n] = NULL
         for n in range(call.result_count):
-            (<Executor> call.executor).resident_outputs[n] = NULL
+            (<Executor> call.executor).device.outputs[n] = NULL
     (<Executor> call.executor).release()
     return error
 
@@ -310,14 +312,14 @@ def wake() -> None:
 cdef bint place_argument(Call* call, int n) noexcept nogil:
     """Tells the executor the address at which its kernels reach an argument. Returns whether it is there."""
     cdef Storage* storage = call.arguments[n]
-    (<Executor> call.executor).is_donated[n] = call.is_donated[n]
-    if (<Executor> call.executor).space == NULL:
+    (<Executor> call.executor).aliasing.is_donated[n] = call.is_donated[n]
+    if (<Executor> call.executor).device.space == NULL:
         (<Executor> call.executor).inputs[n] = host_data(storage)
         return (<Executor> call.executor).inputs[n] != NULL or storage.bytes == 0
-    (<Executor> call.executor).resident_inputs[n] = device_data(storage, (<Executor> call.executor).space)
+    (<Executor> call.executor).device.inputs[n] = device_data(storage, (<Executor> call.executor).device.space)
     if call.is_donated[n]:
         forget_host(storage)
-    return (<Executor> call.executor).resident_inputs[n] != NULL
+    return (<Executor> call.executor).device.inputs[n] != NULL
 
 
 cdef Error* failure(Call* call, int status, bint* interrupted) noexcept nogil:

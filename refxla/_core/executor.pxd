@@ -1,9 +1,10 @@
 # The executor: see executor.pyx.
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t
 
+from refxla._core.argument_aliasing cimport Aliasing
 from refxla._core.arguments cimport Signature
-from refxla._core.device_memory cimport Space
+from refxla._core.device_arguments cimport DeviceArguments, DeviceBlock
 from refxla._core.launch cimport Launch, Machine, MemoryAccess
 from refxla._core.library_call cimport LibraryCall
 from refxla._core.opencl cimport Handle
@@ -30,18 +31,12 @@ cdef struct CallBuffer:
     bint result
 
 
-# Device memory that an executor owns; NULL: none.
-cdef struct DeviceBlock:
-    Handle handle
-    int order  # its size class, for giving it back
-
-
-# A parameter whose memory a run changes: it is donated to the call, or copied first.
-cdef struct OverwrittenParameter:
-    int32_t parameter
-    int32_t result  # in its memory, or -1
-    void* copy  # in this call, on the host: the memory of a copy that is not a result's, or NULL
-    int order  # its size class, for giving it back to the pool
+# In a traced call, what is noted of the steps that ran; see Executor.traced.
+cdef struct Trace:
+    int64_t* events  # (kind, number, begin, end) of each step; NULL: the call is not traced
+    int64_t rows  # of `events`
+    int64_t count  # steps that ran
+    Handle event  # of the last enqueued step, on a device with its own memory, or NULL
 
 
 cdef class Executor:
@@ -77,33 +72,15 @@ cdef class Executor:
     cdef int32_t call_buffer_count
     cdef void** inputs  # of each argument, in this call: its data
     cdef void** outputs  # of each result, in this call: its data
-    cdef OverwrittenParameter* overwritten
-    cdef int32_t overwritten_count
-    cdef uint8_t* donated  # for each parameter: whether an array that stays on a device is given away with a call
-    cdef uint8_t* is_donated  # of each parameter, in this call: whether its memory was given away
-    # For a device with its own memory, which is `space` (otherwise NULL):
-    cdef Space* space
-    cdef Handle* resident_inputs  # for each argument, in this call: its device memory; NULL: it is on the host
-    cdef Handle* resident_outputs  # for each result, in this call: its device memory; NULL: it goes to the host
-    cdef DeviceBlock* staged_inputs  # device copies of host arguments, and of arguments that the run overwrites
-    cdef DeviceBlock* staged_outputs
-    cdef Handle* input_roots  # for each argument, in this call: its device memory
-    cdef Handle* output_roots
-    cdef int32_t* homes  # for each argument: the result in its memory, or -1
-    cdef int32_t* result_homes  # for each result: the argument in whose memory it is, or -1
-    cdef uint8_t* is_overwritten  # of each argument
-    cdef int64_t released  # the value of `space.released` in the last call
-    cdef int parameter_count, result_count  # needed at destruction, when the signature may be gone
+    cdef Aliasing aliasing
+    cdef DeviceArguments device
     cdef DeviceBlock* roots  # memory that is kept between calls
     cdef int root_count
     cdef int64_t* offsets  # for each buffer: its offset in its cl_mem
     cdef int64_t* iteration  # for each Repeat: its current iteration
     cdef int64_t pending  # launches since the queue was last known to be empty
     cdef int32_t failed  # the launch step that failed, or -1
-    cdef int64_t* events  # in a traced call: (kind, number, begin, end) of each step that ran; otherwise NULL
-    cdef Handle event  # of the last enqueued step of a traced call, on a device with its own memory, or NULL
-    cdef int64_t event_rows  # rows of `events`
-    cdef int64_t noted  # steps that ran
+    cdef Trace trace
 
     # New arrays for the results, and a run into them with argument data of the parameters' types and shapes.
     cdef list results(self)
@@ -113,8 +90,8 @@ cdef class Executor:
     cdef object zeroed(self, size_t size)
 
     # A call without the GIL: acquire (0, or REENTERED), fill `inputs` and `outputs`, run, release. Data on a device
-    # with its own memory goes into `resident_inputs` and `resident_outputs` instead, which must be NULL again before
-    # the release. For a parameter that is given away, set `is_donated`, and make its input the output in its memory.
+    # with its own memory goes into `device.inputs` and `device.outputs` instead, which must be NULL again before the
+    # release. For a parameter that is given away, set `aliasing.is_donated`, and make its input the output in its memory.
     # `fail` raises the error with which a run, or acquire, ended; call it before release.
     cdef int acquire(self) noexcept nogil
     cdef int run(self) noexcept nogil
@@ -123,19 +100,14 @@ cdef class Executor:
 
     cdef int interpret(self) noexcept nogil
     cdef int finish(self) noexcept nogil
-    cdef int note(self, int64_t kind, int64_t number, int64_t begun) noexcept nogil
+    cdef int step(self, int64_t* code) noexcept nogil
+    cdef int note(self, int64_t* code, int64_t begun) noexcept nogil
     cdef int launch(self, Launch* step) noexcept nogil
     cdef int library_call(self, LibraryCall* step) noexcept nogil
     cdef int count(self, int64_t* repeat) noexcept nogil
     cdef int copy(self, int64_t source, int64_t target) noexcept nogil
-    cdef Handle staged(self, DeviceBlock* memory, size_t size) noexcept nogil
-    cdef int place_arguments(self) noexcept nogil
-    cdef int place_results(self) noexcept nogil
     cdef int read(self, int64_t buffer, void* target, size_t size) noexcept nogil
-    cdef int make_copies(self) noexcept nogil
-    cdef void end_copies(self) noexcept nogil
     cdef int move(self) noexcept nogil
-    cdef int fetch(self) noexcept nogil
     cdef int interrupted(self) noexcept nogil
     cdef int host_call(self, int64_t n) noexcept nogil
     cdef int call_host(self, int64_t n) except -1

@@ -18,14 +18,18 @@ cimport numpy as np
 
 from refxla._core.thread_pool cimport share_out
 from refxla._core.opencl cimport SUCCESS, Handle, api, bind
+from refxla._core.argument_aliasing cimport OverwrittenParameter
+from refxla._core.argument_aliasing cimport copy_overwritten, end_copies, free_aliasing, prepare_aliasing
 from refxla._core.arguments cimport Signature
-from refxla._core.buffer_pool cimport PoolBlock, give_back, obtain, take
-from refxla._core.device_memory cimport Space, give_back_device, obtain_device, space_of, upload
+from refxla._core.buffer_pool cimport PoolBlock, take
+from refxla._core.device_arguments cimport DeviceBlock, fetch_results, free_device_arguments, give_back_blocks
+from refxla._core.device_arguments cimport names_other_memory, place_arguments, place_results, prepare_device_arguments
+from refxla._core.device_memory cimport obtain_device, space_of, upload
 from refxla._core.lapack cimport Routine, hold_threads, release_threads
 from refxla._core.launch cimport BUFFER, HOST, Function, Launch
 from refxla._core.launch cimport free_launch, make_kernel, prepare_arguments, prepare_launch, run_items
 from refxla._core.library_call cimport LibraryCall, call_library_items, free_library_call, prepare_library_call
-from refxla._core.plan_code cimport CALL, COPY, JUMP, LAUNCH, LIBRARY, NEXT, REPEAT, SWITCH, UNLESS
+from refxla._core.plan_code cimport CALL, COPY, JUMP, LAST_WORK, LAUNCH, NEXT, REPEAT, SWITCH, UNLESS
 from refxla._core.tables cimport table
 
 cdef extern from "Python.h" nogil:  # none of them needs the GIL, which cpython.pythread does not declare
@@ -54,7 +58,6 @@ cdef enum:
     MOST_AT_ONCE = 1 << 24  # matrices
     LINE = 64  # bytes of a cache line, to which memory is aligned
     ROOTS = 3  # constants, arena, workspace
-    OUT_OF_HOST_MEMORY = -6  # OpenCL's status
     OUT_OF_DEVICE_MEMORY = -4  # MEM_OBJECT_ALLOCATION_FAILURE
     PROFILING_COMMAND_START = 0x1282
     PROFILING_COMMAND_END = 0x1283
@@ -105,7 +108,7 @@ cdef class Executor:
         self.local = local
         self.queue = <Handle> <uintptr_t> queue.int_ptr
         if self.access == BUFFER:
-            self.space = space_of(context, queue.device)
+            self.device.space = space_of(context, queue.device)
         self.machine.access, self.machine.members = self.access, 1 + len(others)
         self.machine.queues = <Handle*> table(1 + len(others), sizeof(Handle))
         for n, each in enumerate((queue, *others)):
@@ -124,9 +127,9 @@ cdef class Executor:
         for n in range(self.library_call_count):
             free_library_call(&self.library_calls[n], self.machine.members)
         free(self.library_calls)
-        give_back_all(self.space, self.roots, self.root_count)
-        give_back_all(self.space, self.staged_inputs, self.parameter_count)
-        give_back_all(self.space, self.staged_outputs, self.result_count)
+        give_back_blocks(self.device.space, self.roots, self.root_count)
+        free_device_arguments(&self.device)
+        free_aliasing(&self.aliasing)
         free(self.launches)
         free(self.code)
         free(self.iteration)
@@ -137,16 +140,6 @@ cdef class Executor:
         free(self.call_buffers)
         free(self.inputs)
         free(self.outputs)
-        free(self.resident_inputs)
-        free(self.resident_outputs)
-        free(self.input_roots)
-        free(self.output_roots)
-        free(self.homes)
-        free(self.result_homes)
-        free(self.is_overwritten)
-        free(self.overwritten)
-        free(self.is_donated)
-        free(self.donated)
         if self.lock != NULL:
             PyThread_free_lock(self.lock)
 
@@ -155,8 +148,7 @@ cdef class Executor:
     def place(self):
         """Creates the memory that is kept between calls, fills in the constants, and gives each buffer its address."""
         cdef int32_t n
-        cdef int parameters = self.signature.parameter_count, results = self.signature.result_count
-        self.parameter_count, self.result_count = parameters, results
+        cdef Signature signature = self.signature
         plan = self.plan
         count = len(plan.buffers)
         self.roots = <DeviceBlock*> table(ROOTS, sizeof(DeviceBlock))
@@ -164,34 +156,13 @@ cdef class Executor:
         self.address = self.machine.address = <void**> table(count, sizeof(void*))
         self.size = <int64_t*> table(count, sizeof(int64_t))
         self.call_buffers = <CallBuffer*> table(count, sizeof(CallBuffer))
-        self.inputs = <void**> table(parameters, sizeof(void*))
-        self.outputs = <void**> table(results, sizeof(void*))
-        self.resident_inputs = <Handle*> table(parameters, sizeof(Handle))
-        self.resident_outputs = <Handle*> table(results, sizeof(Handle))
-        self.staged_inputs = <DeviceBlock*> table(parameters, sizeof(DeviceBlock))
-        self.staged_outputs = <DeviceBlock*> table(results, sizeof(DeviceBlock))
-        self.input_roots = <Handle*> table(parameters, sizeof(Handle))
-        self.output_roots = <Handle*> table(results, sizeof(Handle))
-        self.homes = <int32_t*> table(parameters, sizeof(int32_t))
-        self.result_homes = <int32_t*> table(results, sizeof(int32_t))
-        self.is_overwritten = <uint8_t*> table(parameters, 1)
-        self.is_donated = <uint8_t*> table(parameters, 1)
-        self.donated = <uint8_t*> table(parameters, 1)
-        for parameter in plan.donated:
-            self.donated[<int> parameter] = 1
-        self.overwritten = <OverwrittenParameter*> table(len(plan.overwritten), sizeof(OverwrittenParameter))
-        self.overwritten_count = len(plan.overwritten)
-        homes = {parameter: result for result, parameter in plan.aliases}
-        for n in range(results):
-            self.result_homes[n] = -1
-        for result, parameter in plan.aliases:
-            self.result_homes[<int> result] = parameter
-        for n in range(parameters):
-            self.homes[n] = homes.get(n, -1)
-        for parameter in (*homes, *plan.overwritten):
-            self.is_overwritten[<int> parameter] = 1
-        for n, parameter in enumerate(plan.overwritten):
-            self.overwritten[n].parameter, self.overwritten[n].result = parameter, homes.get(parameter, -1)
+        self.inputs = <void**> table(signature.parameter_count, sizeof(void*))
+        self.outputs = <void**> table(signature.result_count, sizeof(void*))
+        prepare_aliasing(&self.aliasing, plan)
+        if self.access == BUFFER:
+            prepare_device_arguments(
+                &self.device, signature.parameters, signature.parameter_count, signature.results, signature.result_count
+            )
         constants = numpy.zeros(plan.constant_bytes, numpy.uint8)
         for offset, value in plan.constants:
             raw = numpy.ascontiguousarray(value).reshape(-1).view(numpy.uint8)
@@ -228,14 +199,14 @@ cdef class Executor:
                 source = content
                 memcpy(block.data, &source[0], size)
             return <uintptr_t> block.data
-        handle = obtain_device(self.space, size, &order)
+        handle = obtain_device(self.device.space, size, &order)
         if handle == NULL:
             raise DeviceError(f"the device has no memory left for {purpose}: {size} bytes; use smaller arrays")
         self.roots[self.root_count].handle, self.roots[self.root_count].order = handle, order
         self.root_count += 1
         if content is not None and content.size:
             source = content
-            status = upload(self.space, handle, &source[0], content.size)
+            status = upload(self.device.space, handle, &source[0], content.size)
             if status != SUCCESS:
                 raise DeviceError(f"constants cannot be copied to the device: {status_name(status)}")
         return <uintptr_t> handle
@@ -365,8 +336,8 @@ cdef class Executor:
             arrays.append(signature.argument(arguments[n], n))
         results = self.results()
         for parameter in parameters:
-            if self.homes[parameter] >= 0 and arrays[parameter] is arguments[parameter]:
-                results[self.homes[parameter]] = arrays[parameter]
+            if self.aliasing.homes[parameter] >= 0 and arrays[parameter] is arguments[parameter]:
+                results[self.aliasing.homes[parameter]] = arrays[parameter]
         return run_with(self, arrays, results)
 
     def traced(self, arguments, size_t most_rows):
@@ -383,18 +354,18 @@ cdef class Executor:
         if self.access == BUFFER:
             queue = self.timing_queue()
             self.queue = self.machine.queues[0] = <Handle> <uintptr_t> queue.int_ptr
-            self.machine.event = &self.event
-        self.events, self.event_rows, self.noted = <int64_t*> np.PyArray_DATA(events), most_rows, 0
+            self.machine.event = &self.trace.event
+        self.trace.events, self.trace.rows, self.trace.count = <int64_t*> np.PyArray_DATA(events), most_rows, 0
         try:
             results = Executor.__call__(self, *arguments)
         finally:
-            self.events = NULL
+            self.trace.events = NULL
             self.queue = self.machine.queues[0] = plain
             self.machine.event = NULL
-            if self.event != NULL:  # of a step that failed
-                api.release_event(self.event)
-                self.event = NULL
-        return results, events[: min(self.noted, self.event_rows)], self.noted
+            if self.trace.event != NULL:  # of a step that failed
+                api.release_event(self.trace.event)
+                self.trace.event = NULL
+        return results, events[: min(self.trace.count, self.trace.rows)], self.trace.count
 
     def timing_queue(self):
         """A queue that records when the device begins and ends its commands."""
@@ -426,10 +397,10 @@ cdef class Executor:
                 self.inputs[n] = data[n]
             for n in range(self.signature.result_count):
                 self.outputs[n] = np.PyArray_DATA(<np.ndarray> results[n])
-            for n in range(self.overwritten_count):
-                each = &self.overwritten[n]
+            for n in range(self.aliasing.overwritten_count):
+                each = &self.aliasing.overwritten[n]
                 if each.result >= 0 and self.outputs[each.result] == self.inputs[each.parameter]:
-                    self.is_donated[each.parameter] = 1
+                    self.aliasing.is_donated[each.parameter] = 1
             with nogil:
                 status = self.run()
             if status != SUCCESS:
@@ -475,15 +446,13 @@ cdef class Executor:
             return NOT_ASSEMBLED
         self.failed = -1
         self.pending = 0
-        status = self.make_copies()
-        if status == SUCCESS:
-            status = self.move()
+        status = self.move()
         if status == SUCCESS:
             status = self.interpret()
         if status == SUCCESS and self.access != HOST:
-            status = self.fetch()
+            status = fetch_results(&self.device, self.queue, self.outputs)
         cdef int ended = self.finish()
-        self.end_copies()
+        end_copies(&self.aliasing)
         begun = clock_ns() - begun
         self.usual_ns = min(begun, self.last_ns) if self.last_ns else begun
         self.last_ns = begun
@@ -500,37 +469,17 @@ cdef class Executor:
         cdef int64_t begun = 0
         checked = clock_ns()
         while True:
-            if self.events != NULL:
-                begun = clock_ns()
-            if code[at] == LAUNCH:
-                status = self.launch(&self.launches[code[at + 1]])
-                if status == SUCCESS and self.events != NULL:
-                    status = self.note(LAUNCH, self.launches[code[at + 1]].number, begun)
+            if code[at] <= LAST_WORK:
+                if self.trace.events != NULL:
+                    begun = clock_ns()
+                status = self.step(&code[at])
+                if status == SUCCESS and self.trace.events != NULL:
+                    status = self.note(&code[at], begun)
                 if status != SUCCESS:
-                    self.failed = code[at + 1]
+                    if code[at] == LAUNCH:
+                        self.failed = code[at + 1]
                     return status
-                at += 2
-            elif code[at] == COPY:
-                status = self.copy(code[at + 1], code[at + 2])
-                if status == SUCCESS and self.events != NULL:
-                    status = self.note(COPY, code[at + 2], begun)
-                if status != SUCCESS:
-                    return status
-                at += 3
-            elif code[at] == CALL:
-                status = self.host_call(code[at + 1])
-                if status == SUCCESS and self.events != NULL:
-                    status = self.note(CALL, code[at + 1], begun)
-                if status != SUCCESS:
-                    return status
-                at += 2
-            elif code[at] == LIBRARY:
-                status = self.library_call(&self.library_calls[code[at + 1]])
-                if status == SUCCESS and self.events != NULL:
-                    status = self.note(LIBRARY, code[at + 1], begun)
-                if status != SUCCESS:
-                    return status
-                at += 2
+                at += 3 if code[at] == COPY else 2
             elif code[at] == REPEAT:
                 self.iteration[code[at + 1]] = 0
                 if code[at + 2] == 0:
@@ -585,22 +534,38 @@ cdef class Executor:
         """Waits for the queue. Returns OpenCL's status."""
         return SUCCESS if self.calls_kernels else api.finish(self.queue)
 
-    cdef int note(self, int64_t kind, int64_t number, int64_t begun) noexcept nogil:
+    cdef int step(self, int64_t* code) noexcept nogil:
+        """Does the work of one instruction: LAUNCH, COPY, CALL or LIBRARY. Returns OpenCL's status, INTERRUPTED or
+        HOST_FAILED."""
+        if code[0] == LAUNCH:
+            return self.launch(&self.launches[code[1]])
+        if code[0] == COPY:
+            return self.copy(code[1], code[2])
+        if code[0] == CALL:
+            return self.host_call(code[1])
+        return self.library_call(&self.library_calls[code[1]])
+
+    cdef int note(self, int64_t* code, int64_t begun) noexcept nogil:
         """Waits for a step of a traced call and records it, if there is room. Returns OpenCL's status."""
         cdef int status = self.finish()
-        cdef int64_t* row = self.events + 4 * self.noted
         cdef int64_t ended = clock_ns()
+        cdef Trace* trace = &self.trace
+        cdef int64_t* row = trace.events + 4 * trace.count
         self.pending = 0
-        if self.event != NULL:
+        if trace.event != NULL:
             if status == SUCCESS:
-                status = api.event_time(self.event, PROFILING_COMMAND_START, sizeof(int64_t), &begun, NULL)
+                status = api.event_time(trace.event, PROFILING_COMMAND_START, sizeof(int64_t), &begun, NULL)
             if status == SUCCESS:
-                status = api.event_time(self.event, PROFILING_COMMAND_END, sizeof(int64_t), &ended, NULL)
-            api.release_event(self.event)
-            self.event = NULL
-        if self.noted < self.event_rows:
-            row[0], row[1], row[2], row[3] = kind, number, begun, ended
-        self.noted += 1
+                status = api.event_time(trace.event, PROFILING_COMMAND_END, sizeof(int64_t), &ended, NULL)
+            api.release_event(trace.event)
+            trace.event = NULL
+        if trace.count < trace.rows:
+            row[0], row[1], row[2], row[3] = code[0], code[1], begun, ended
+            if code[0] == LAUNCH:
+                row[1] = self.launches[code[1]].number
+            elif code[0] == COPY:
+                row[1] = code[2]
+        trace.count += 1
         return status
 
     cdef int launch(self, Launch* step) noexcept nogil:
@@ -679,123 +644,29 @@ cdef class Executor:
             return status
         return api.read_buffer(self.queue, self.address[buffer], 1, self.offsets[buffer], size, target, 0, NULL, NULL)
 
-    cdef int make_copies(self) noexcept nogil:
-        """Copies the arguments that the run overwrites and that were not given away: to their results, or to memory of
-        their own. (On a device with its own memory, `place_arguments` does.)"""
-        cdef int32_t n
-        cdef OverwrittenParameter* each
-        cdef void* target
-        cdef size_t size
-        if self.access != HOST:
-            return SUCCESS
-        for n in range(self.overwritten_count):
-            each = &self.overwritten[n]
-            if self.is_donated[each.parameter]:
-                continue
-            size = self.signature.parameters[each.parameter].bytes
-            if each.result >= 0:
-                target = self.outputs[each.result]
-            else:
-                target = each.copy = obtain(size, &each.order)
-                if target == NULL:
-                    return OUT_OF_HOST_MEMORY
-            memcpy(target, self.inputs[each.parameter], size)
-            self.inputs[each.parameter] = target
-        return SUCCESS
-
-    cdef void end_copies(self) noexcept nogil:
-        cdef int32_t n
-        cdef OverwrittenParameter* each
-        for n in range(self.overwritten_count):
-            each = &self.overwritten[n]
-            self.is_donated[each.parameter] = 0
-            if each.copy != NULL:
-                give_back(each.copy, each.order)
-                each.copy = NULL
-
     cdef int move(self) noexcept nogil:
-        """Sets the addresses of the buffers in arguments and results, and copies the arguments to the device that it
-        does not have."""
+        """Places the arguments and results of a call, and sets the addresses of the buffers in them. Returns OpenCL's
+        status."""
         cdef int32_t n
-        cdef int32_t status = SUCCESS
+        cdef int32_t status
         cdef CallBuffer* each
-        cdef void* root
-        if self.access != HOST:
-            status = self.place_arguments()
+        cdef void** inputs = self.inputs
+        cdef void** outputs = self.outputs
+        if self.access == HOST:
+            status = copy_overwritten(&self.aliasing, self.signature.parameters, inputs, outputs)
+        else:
+            inputs, outputs = <void**> self.device.input_roots, <void**> self.device.output_roots
+            status = place_arguments(&self.device, &self.aliasing, self.queue, self.inputs)
             if status == SUCCESS:
-                status = self.place_results()
+                status = place_results(&self.device, &self.aliasing)
+            if status == SUCCESS and names_other_memory(&self.device):
+                for n in range(self.launch_count):
+                    memset(self.launches[n].current, 0, self.launches[n].count * sizeof(void*))
         if status != SUCCESS:
             return status
         for n in range(self.call_buffer_count):
             each = &self.call_buffers[n]
-            if self.access == HOST:
-                root = self.outputs[each.index] if each.result else self.inputs[each.index]
-            else:
-                root = self.output_roots[each.index] if each.result else self.input_roots[each.index]
-            self.address[each.buffer] = root
-        return SUCCESS
-
-    cdef int place_arguments(self) noexcept nogil:
-        """Ensures that each argument is on the device, and that those that are overwritten are not in memory that
-        others may read."""
-        cdef int32_t n, status
-        cdef size_t size
-        cdef Handle root
-        cdef Handle target
-        for n in range(self.signature.parameter_count):
-            size = self.signature.parameters[n].bytes
-            root = self.resident_inputs[n]
-            if root == NULL or (self.is_overwritten[n] and not self.is_donated[n]):
-                target = NULL if self.homes[n] < 0 else self.resident_outputs[self.homes[n]]
-                if target == NULL:
-                    target = self.staged(&self.staged_inputs[n], size)
-                if target == NULL:
-                    return OUT_OF_DEVICE_MEMORY
-                status = SUCCESS
-                if size and root == NULL:
-                    status = api.write_buffer(self.queue, target, 0, 0, size, self.inputs[n], 0, NULL, NULL)
-                elif size:
-                    status = api.copy_buffer(self.queue, root, target, 0, 0, size, 0, NULL, NULL)
-                if status != SUCCESS:
-                    return status
-                root = target
-            self.input_roots[n] = root
-        return SUCCESS
-
-    cdef int place_results(self) noexcept nogil:
-        cdef int32_t n
-        cdef Handle root
-        for n in range(self.signature.result_count):
-            root = self.resident_outputs[n]
-            if root == NULL and self.result_homes[n] < 0:
-                root = self.staged(&self.staged_outputs[n], self.signature.results[n].bytes)
-                if root == NULL:
-                    return OUT_OF_DEVICE_MEMORY
-            self.output_roots[n] = self.input_roots[self.result_homes[n]] if self.result_homes[n] >= 0 else root
-        if self.space.released != self.released:  # a handle set in kernels may name other memory now
-            self.released = self.space.released
-            for n in range(self.launch_count):
-                memset(self.launches[n].current, 0, self.launches[n].count * sizeof(void*))
-        return SUCCESS
-
-    cdef Handle staged(self, DeviceBlock* memory, size_t size) noexcept nogil:
-        """The device memory for an argument or a result on the host, which the executor keeps."""
-        if memory.handle == NULL:
-            memory.handle = obtain_device(self.space, size, &memory.order)
-        return memory.handle
-
-    cdef int fetch(self) noexcept nogil:
-        """Copies the results for the host from the device."""
-        cdef int32_t n
-        cdef int status
-        cdef size_t size
-        for n in range(self.signature.result_count):
-            size = self.signature.results[n].bytes
-            if size == 0 or self.resident_outputs[n] != NULL:
-                continue
-            status = api.read_buffer(self.queue, self.output_roots[n], 0, 0, size, self.outputs[n], 0, NULL, NULL)
-            if status != SUCCESS:
-                return status
+            self.address[each.buffer] = outputs[each.index] if each.result else inputs[each.index]
         return SUCCESS
 
     cdef int interrupted(self) noexcept nogil:
@@ -879,11 +750,3 @@ cdef int64_t clock_ns() noexcept nogil:
     cdef timespec now
     clock_gettime(CLOCK_MONOTONIC, &now)
     return now.tv_sec * <int64_t> 1_000_000_000 + now.tv_nsec
-
-
-cdef void give_back_all(Space* space, DeviceBlock* memory, int count) noexcept nogil:
-    cdef int n
-    for n in range(count if memory != NULL else 0):
-        if memory[n].handle != NULL:
-            give_back_device(space, memory[n].handle, memory[n].order)
-    free(memory)

@@ -5,6 +5,7 @@ cdef enum:
     COPY
     CALL
     LIBRARY
+    LAST_WORK = LIBRARY  # up to here, an instruction does work; those that follow say which comes next
     JUMP
     UNLESS
     SWITCH

@@ -7,9 +7,8 @@ import argparse
 from refxla_spec.module import Module
 from rich.table import Table
 from rich.text import Text
-from rich.tree import Tree
 
-from ..compiler.explanation import GLOSSARY, Explanation, terms_of
+from ..compiler.explanation import GLOSSARY, INDENT, LABEL_WIDTH, Explanation, terms_of
 from .commands import compiler_options, planned
 from .console import show, write, write_bytes
 from .graph_page import page
@@ -32,7 +31,9 @@ def explain(options: argparse.Namespace, module: Module) -> int:
     if options.html is not None:
         write_bytes(options.html, page(explanation, where).encode())
     if options.html != "-":
-        show(header(explanation, where), "", *(tree(explanation, n) for n in range(len(explanation.fusions))))
+        show(header(explanation, where))
+        for n in range(len(explanation.fusions)):
+            show("", *described(explanation, n))
         terms = (Text(f"{term}: {meaning}", "dim") for term, meaning in terms_of(str(explanation)).items())
         show("", Text(explanation.rates, "dim"), "", *terms, Text(f"{GLOSSARY} has all terms", "dim"))
         if options.html is not None:
@@ -41,33 +42,27 @@ def explain(options: argparse.Namespace, module: Module) -> int:
 
 
 def header(explanation: Explanation, device: str) -> Text:
-    """The program's name and its totals."""
-    text = Text(explanation.name, "bold").append(f" for {device}\n", "dim not bold")
+    """The program's name, the device and the totals."""
+    text = Text().append(explanation.name, "bold").append(f" for {device}", "dim").append(": ")
     text.append(_coloured(explanation.totals))
     for line in explanation.winograd_convolutions():
-        text.append(f"\n{line}", "default not bold")
+        text.append(f"\n{line}")
     return text
 
 
-def tree(explanation: Explanation, n: int) -> Tree:
-    """One fusion as a tree of its properties."""
+def described(explanation: Explanation, n: int) -> tuple[Text, Table]:
+    """One fusion as in the text of an Explanation, but in colour, and on a terminal with lines that wrap within their
+    column."""
     fusion, cost = explanation.fusions[n]
     colour = COLOURS.get(fusion.kind, "blue")
-    head = Text(f"{n + 1} ", "dim").append(fusion.name, f"bold {colour}").append(f"  {fusion.kind}", colour)
-    root, last = Tree(head, guide_style="dim"), ""
+    head = Text(f"{n + 1}. ", "dim").append(fusion.name, f"bold {colour}").append(f" ({fusion.kind})", colour)
+    rows = Table.grid(padding=(0, 1, 0, 0))
+    rows.add_column(width=INDENT - 1)
+    rows.add_column(width=LABEL_WIDTH, style="dim")
+    rows.add_column()
     for label, text in explanation.rows(fusion, cost):
-        root.add(_row("" if label == last else label, _coloured(text, "yellow" if label == "not fused" else "")))
-        last = label
-    return root
-
-
-def _row(label: str, text: Text) -> Table:
-    """A label in a separate column, and its text."""
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=9, style="dim")
-    grid.add_column()
-    grid.add_row(label, text)
-    return grid
+        rows.add_row("", label, _coloured(text, "yellow" if label == "not fused" else ""))
+    return head, rows
 
 
 def _coloured(text: str, style: str = "") -> Text:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from refxla_spec.errors import Error
 
 from .console import complain
+from .start import INTERRUPTED, report_interruption
 
 
 def guarded(run: Callable[[], int], command: str = "refxla") -> int:
@@ -32,10 +33,10 @@ def guarded(run: Callable[[], int], command: str = "refxla") -> int:
     except Error as problem:
         return fail(str(problem))
     except KeyboardInterrupt:
-        complain("error", "interrupted", command)
+        report_interruption(command)
         # if code compiled from such a text is interrupted, as in dataclasses, Python dies unless another text follows
         exec("")
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:  # the reader of the output has closed it
         _silence_stdout()
         return 141

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 
@@ -191,7 +190,3 @@ def _dispatch(options: argparse.Namespace) -> int:
         return explain(options, module)
     handler: Callable[..., int] = getattr(commands, options.command)
     return handler(options, module)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

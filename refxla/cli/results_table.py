@@ -29,6 +29,13 @@ def abbreviated(value: Any) -> str:
         return str(flat[0]) if value.ndim == 0 else np.array2string(flat).replace("\n", "")
 
 
+def calls_text(times: list[float]) -> str:
+    """How long calls took, in words, from the seconds of each."""
+    if len(times) == 1:
+        return f"once, in {duration(times[0])}"
+    return f"{len(times)} times: best {duration(min(times))}, median {duration(float(np.median(times)))}"
+
+
 def duration(seconds: float) -> str:
     """A time with three digits and its unit."""
     for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):

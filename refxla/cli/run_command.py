@@ -25,7 +25,7 @@ from . import feeds, run_on_devices
 from .argument_files import from_npz, names, random_arguments, read_npz, write_npz
 from .commands import compiler_options
 from .console import read_bytes, show, write_bytes
-from .results_table import duration, results_table
+from .results_table import calls_text, duration, results_table
 
 
 def run(options: argparse.Namespace, module: Module) -> int:
@@ -152,11 +152,9 @@ def _header(executable: Any, compiled: float, times: list[float]) -> Table:
         kernels = len(executable.plan.kernels)
         table.add_row("kernels", f"{kernels}; {executable.cost}")
         table.add_row("compiled", f"in {duration(compiled)}")
-    if len(times) == 1:
-        table.add_row("ran", f"in {duration(times[0])}")
-    else:
-        middle = float(np.median(times))
-        table.add_row("ran", f"{plural(len(times), 'time')}: best {duration(min(times))}, median {duration(middle)}")
+    table.add_row("ran", calls_text(times))
+    if len(times) == 1 and not isinstance(executable, driver.Reference):
+        table.add_row("", Text("compilation not counted; later calls are faster: --repeat 10 shows the best", "dim"))
     return table
 
 

@@ -28,7 +28,7 @@ from ..runtime.devices import REFERENCE
 from . import feeds
 from .argument_files import from_npz, names, random_arguments, read_npz, write_npz
 from .console import read_bytes, show, write_bytes
-from .results_table import duration, results_table
+from .results_table import calls_text, results_table
 
 _OF_DEVICE = re.compile(r"dev(\d+)\.(.+)")
 
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
     if options.output != "-":
         head = Table.grid(padding=(0, 2))
         head.add_row("devices", f"{many}, on the reference interpreter")
-        head.add_row("ran", f"in {duration(min(times))}")
+        head.add_row("ran", calls_text(times))
         show(head, "", results_table(results))
     return 0
 

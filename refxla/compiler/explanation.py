@@ -20,7 +20,7 @@ from ..scheduling.tiled_fusion import TilingDecision
 
 __all__ = ["Cost", "Explanation", "bytes_text", "cost_of", "fusion_cost", "terms_of"]
 
-
+INDENT, LABEL_WIDTH = 3, 9  # columns of the rows of a fusion
 GLOSSARY = "docs/glossary.md, in refxla's documentation,"
 # Terms of an explanation that a reader may not know; the glossary has all of them.
 TERMS = {
@@ -62,7 +62,7 @@ class Explanation:
         lines = [f"{self.name}: {self.totals}", *self.winograd_convolutions()]
         for number, (fusion, cost) in enumerate(self.fusions, 1):
             lines += ["", f"{number}. {fusion.name} ({fusion.kind})"]
-            lines += [f"   {label:<9} {text}" for label, text in self.rows(fusion, cost)]
+            lines += [f"{'':{INDENT}}{label:<{LABEL_WIDTH}} {text}" for label, text in self.rows(fusion, cost)]
         return "\n".join([*lines, "", self.rates])
 
     @property

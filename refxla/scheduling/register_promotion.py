@@ -2,7 +2,7 @@
 
 The parts of a loop that one core runs hand their values on through memory, and each reads what the one before it has
 just written. Where the values are small, the kernel copies them to private memory when it begins, and those that it
-writes back when it returns. The functions of its parts are inlined into it (codegen/opencl_program.py), and the
+writes back when it returns. The functions of its parts are inlined into it (codegen/kernel_functions.py), and the
 device's compiler makes registers of private memory.
 
 Small values that nothing but the loop uses share a buffer, the *frame* of the kernel: so a loop may have any number of

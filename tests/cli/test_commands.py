@@ -11,7 +11,7 @@ from command_line import EXAMPLES, SMALL
 from refxla_spec import equality
 from refxla_spec.text import parse
 
-from refxla import __version__
+from refxla import __version__, compile
 from refxla.cli.main import main
 
 FUSED = EXAMPLES / "fused_sum" / "fused_sum.hlo"
@@ -67,7 +67,7 @@ def test_a_file_that_is_written_has_the_rights_it_had_or_the_usual_ones(refxla, 
 def test_what_is_explained(refxla, tmp_path):
     page = tmp_path / "step.html"
     out = refxla("explain", EXAMPLES / "mlp" / "step.hlo", "--html", page).out
-    fusions = re.findall(r"^(\d+) (\S+)  (\S+)$", out, re.M)
+    fusions = re.findall(r"^(\d+)\. (\S+) \((\S+)\)$", out, re.M)
     assert len(fusions) == int(re.search(r"(\d+) fusions", out)[1]) > 5
     assert out.count("computes ") == out.count("moves ") - 1 == len(fusions)
     assert ": the user reads it at other indices" in out or "not fused" in out
@@ -117,6 +117,14 @@ def test_the_rows_of_explain_fit_the_screen(refxla, program, tmp_path):
     edges = re.findall(r'class="edge"[^>]* d="M[\d.]+ ([\d.]+).*? ([\d.]+)"', html)
     assert len(edges) == 24 and all(float(start) < float(end) for start, end in edges)
     assert "color-scheme: light dark" in html and "fill: light-dark(#000" in html
+
+
+def test_explain_prints_the_text_of_an_explanation(refxla):
+    """One layout: what is printed is str(explain()), with the device in its first line and the terms below."""
+    step = EXAMPLES / "mlp" / "step.hlo"
+    name, rest = str(compile(step).explain()).split(": ", 1)
+    out = refxla("explain", step).out
+    assert out.startswith(f"{name} for ") and f": {rest}\n" in out and out.index(f": {rest}") < out.index("\n")
 
 
 def test_explain_names_the_one_kernel_of_the_fused_sum(refxla):

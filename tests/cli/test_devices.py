@@ -94,6 +94,7 @@ def test_infeeds_and_outfeeds(refxla, program, tmp_path):
     reference = ("--device", "reference", "--inputs", given)
     ran = refxla("run", program(fed_program()), *reference, "--infeed", fed, "--output", out, "--repeat", "2")
     assert ran.status == 0, ran.err
+    assert "ran      2 times: best " in ran.out
     with np.load(out) as file:
         assert np.array_equal(file["out0"], 11 * x) and np.array_equal(file["outfeed1"], 10 * x)
         assert file["outfeed0.0"] == 7 and np.array_equal(file["outfeed0.1"].view(X.dtype), X)

@@ -83,7 +83,7 @@ def test_a_result_that_does_not_fit_leaves_nothing_behind(program, tmp_path):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
-    command = [sys.executable, "-B", "-m", "refxla.cli.main", "convert", str(STEP), str(out)]
+    command = [sys.executable, "-B", "-m", "refxla", "convert", str(STEP), str(out)]
     done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, check=False)
     assert done.returncode == 2 and os.strerror(errno.EFBIG) in done.stderr
     assert out.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["out.pb"]
@@ -99,13 +99,13 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(child, program, comman
 
 
 def test_closed_streams_are_no_fault(program):
-    command = f"{sys.executable} -m refxla.cli.main verify {program()} >&- 2>&-; echo $?"
+    command = f"{sys.executable} -m refxla verify {program()} >&- 2>&-; echo $?"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.strip() in ("0", "2")
-    command = f"{sys.executable} -m refxla.cli.main verify {program()} >&-"
+    command = f"{sys.executable} -m refxla verify {program()} >&-"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr == "refxla: error: standard output is closed\n"
-    command = f"{sys.executable} -m refxla.cli.main verify - <&-; echo $?"
+    command = f"{sys.executable} -m refxla verify - <&-; echo $?"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "2" and "standard input" in done.stderr and "Traceback" not in done.stderr
 
@@ -129,7 +129,7 @@ ENTRY e {
     pipe = tmp_path / "program.hlo"
     os.mkfifo(pipe)
     for device in ("pocl", "reference"):
-        command = [sys.executable, "-m", "refxla.cli.main", "run", str(pipe), "--device", device]
+        command = [sys.executable, "-m", "refxla", "run", str(pipe), "--device", device]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         pipe.write_text(text)  # waits until the command has started and reads it
         time.sleep(1)
@@ -138,6 +138,28 @@ ENTRY e {
         assert process.wait(timeout=300) == 130
         # An interrupted OpenCL compiler may have said something first.
         assert process.stderr.read().decode().endswith("refxla: error: interrupted\n")
+
+
+WHILE_IMPORTED = """
+import os, runpy, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == sys.argv[2]:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+runpy.run_module(sys.argv[1], run_name="__main__", alter_sys=False)
+"""
+
+
+@pytest.mark.parametrize("module", ["refxla", "refxla_conformance"])
+@pytest.mark.parametrize("imported", ["refxla_spec.lexer", "numpy", "rich.console"])
+def test_ctrl_c_while_modules_are_imported(module, imported):
+    command = [sys.executable, "-c", WHILE_IMPORTED, module, imported]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, f"{module.replace('_', '-')}: error: interrupted\n")
 
 
 INTERRUPTED = """

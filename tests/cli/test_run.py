@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import re
 import subprocess
 import sys
 
@@ -106,6 +107,8 @@ ENTRY e {
 
 
 def test_the_check_says_how_each_result_stands(refxla):
+    once = refxla("run", EXAMPLES / "fused_sum" / "fused_sum.hlo", "--random", 0).out
+    assert re.search(r"ran +once, in [\d.]+ .?s\n +compilation not counted", once)
     result = refxla("run", EXAMPLES / "fused_sum" / "fused_sum.hlo", "--random", 0, "--check", "--repeat", 3)
     assert result.status == 0
     assert "The result keeps the numeric contract." in result.out and "within" in result.out
@@ -157,7 +160,7 @@ def test_a_program_without_parameters_needs_no_values(refxla, program):
 
 def test_results_go_to_a_pipe(program):
     path = program("HloModule m\nENTRY e {\n  ROOT c = f32[2] constant({1, 2})\n}\n")
-    command = [sys.executable, "-m", "refxla.cli.main", "run", str(path), "--output", "-", "--device", "reference"]
+    command = [sys.executable, "-m", "refxla", "run", str(path), "--output", "-", "--device", "reference"]
     data = subprocess.run(command, check=True, capture_output=True).stdout
     with np.load(io.BytesIO(data)) as file:
         np.testing.assert_array_equal(file["out0"], [1, 2])

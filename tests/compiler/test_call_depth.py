@@ -7,7 +7,8 @@ from refxla_conformance.fuzz.runs import Kernels
 from refxla_spec import interpreter
 from refxla_spec.text import parse
 
-from refxla.codegen.opencl_program import _DEEPEST, program
+from refxla.codegen.kernel_functions import DEEPEST
+from refxla.codegen.opencl_program import program
 from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
 
@@ -38,7 +39,7 @@ def test_calls_are_nested_to_a_limited_depth():
     for (start, counts, name), (end, *_) in zip(starts, [*starts[1:], (len(part.source), 0, "")], strict=True):
         called = re.findall(r"\b(k\d+_\d+)\(", part.source[start:end])
         depths[name] = counts + max((depths[c] for c in called if c in depths), default=0)
-    assert _DEEPEST <= max(depths.values()) <= _DEEPEST + 2
+    assert DEEPEST <= max(depths.values()) <= DEEPEST + 2
 
 
 def test_deeply_nested_conditionals_are_built_as_one_part():

@@ -13,7 +13,15 @@ from refxla_spec.text import parse
 from search import examples
 
 from refxla.analysis import contraction_order
-from refxla.codegen.products import blocking, convolution, gemm, implicit_gemm_rows, small_products, stencil
+from refxla.codegen.products import (
+    blocking,
+    convolution,
+    gemm,
+    implicit_gemm_rows,
+    small_products,
+    stencil,
+    tile_epilogue,
+)
 from refxla.codegen.products.implicit_gemm import ImplicitGemm
 from refxla.device.capabilities import OPENCL_CPU
 from refxla.device.description import DEFAULT_CPU, Costs
@@ -93,8 +101,8 @@ def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks, s
         if alike:
             go_through_the_batch(patch)
         if small_blocks:
-            patch.setattr(gemm, "LEAST_RUN", 1)
-            patch.setattr(gemm, "TRANSPOSED_ROWS", 8)
+            patch.setattr(tile_epilogue, "LEAST_RUN", 1)
+            patch.setattr(tile_epilogue, "TRANSPOSED_ROWS", 8)
             patch.setattr(blocking, "MAX_ROWS", 12)
             patch.setattr(implicit_gemm_rows, "BLOCK_TERMS", 3)
             patch.setattr(implicit_gemm_rows, "LOCAL_TERMS", 2)

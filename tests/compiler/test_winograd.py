@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from refxla_conformance.case_check import Outcome, check
 from refxla_conformance.cases import Case
-from refxla_conformance.check import Outcome, check
 from refxla_conformance.targets import make_target
 from refxla_spec.bounds import run_with_bounds
 from refxla_spec.text import parse

@@ -4,9 +4,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from refxla_conformance.case_check import Outcome, check
 from refxla_conformance.cases import cases_of, collect, generators
 from refxla_conformance.cases.values import all_values, edges, random_bits
-from refxla_conformance.check import Outcome, check
 from refxla_conformance.targets import make_target
 from refxla_spec.elementwise import is_elementwise
 from refxla_spec.numerics import type_of

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from refxla_conformance.__main__ import main
 from refxla_conformance.arguments import positive, power_of_two, whole
+from refxla_conformance.case_check import Outcome, Verdict
+from refxla_conformance.case_check import check as checked
 from refxla_conformance.cases import Case, collect
-from refxla_conformance.check import Outcome, Verdict
-from refxla_conformance.check import check as checked
+from refxla_conformance.command import main
 from refxla_conformance.fuzz import differ, record, runs
 from refxla_conformance.fuzz.generate import generate
 from refxla_conformance.fuzz.replay import same_check
@@ -188,7 +188,7 @@ def test_help_needs_no_jaxlib():
     program = """import sys
 sys.modules["jaxlib"] = sys.modules["jax"] = None
 import refxla_conformance.harnesses.command
-from refxla_conformance.__main__ import main
+from refxla_conformance.command import main
 main(["harnesses", "--help"])"""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0 and "--each" in done.stdout, done.stderr

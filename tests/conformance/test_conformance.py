@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from refxla_conformance import Case, Outcome, Target, check, collect
-from refxla_conformance.check import check_many
+from refxla_conformance.case_check import check_many
 from refxla_conformance.targets.compiled import Compiled
 from refxla_conformance.targets.merge import can_merge, merge
 from refxla_conformance.targets.reference import Reference

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from refxla_conformance.__main__ import main
-from refxla_conformance.check import FLUSHED
+from refxla_conformance.case_check import FLUSHED
+from refxla_conformance.command import main
 from refxla_conformance.differences import DIFFERENCES, counts
 from refxla_conformance.report import Results
 from refxla_spec.errors import InputError

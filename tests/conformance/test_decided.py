@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import cache
 
 import numpy as np
 import pytest
+from refxla_conformance.case_check import Expectation, Outcome, check, expectation
 from refxla_conformance.cases import Case, collect
-from refxla_conformance.check import Expectation, Outcome, check
 from refxla_conformance.differences import DIFFERENCES
 from refxla_conformance.differences.programs import SIGNS
 from refxla_conformance.targets import Target
@@ -16,8 +15,6 @@ from refxla_conformance.targets.reference import Reference
 from refxla_spec.compare import same_bits
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.types import ELEMENT_TYPES
-
-expectation = importlib.import_module("refxla_conformance.check").expectation
 
 
 def sevens(value: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from refxla_conformance.check import flush
+from refxla_conformance.case_check import flush
 from refxla_conformance.fuzz import add_arguments, batch, cause, differ, invalid, main, values
 from refxla_conformance.fuzz.differ import PROCESS, VARIANTS, Divergence, cheap
 from refxla_conformance.fuzz.dynamic import generate_dynamic, is_dynamic

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from refxla_conformance.__main__ import main
+from refxla_conformance.command import main
 from refxla_conformance.harnesses.command import drawn
 
 pytest.importorskip("jax")

@@ -5,8 +5,8 @@
 
 import numpy as np
 import pytest
+from refxla_conformance.case_check import Outcome, check
 from refxla_conformance.cases import collect
-from refxla_conformance.check import Outcome, check
 from refxla_conformance.liars import LIARS, find, table, trial
 from refxla_conformance.liars.liar import redefined
 from refxla_conformance.targets import Misconduct, make_target
@@ -112,7 +112,7 @@ def test_names_of_liars():
 
 
 def test_the_command_says_what_is_not_caught(capsys, tmp_path):
-    from refxla_conformance.__main__ import main
+    from refxla_conformance.command import main
 
     assert main(["liars", "contracted", "--list"]) == 0
     assert "fused multiply-add" in capsys.readouterr().out

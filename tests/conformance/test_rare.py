@@ -8,10 +8,10 @@ from functools import cache
 
 import numpy as np
 import pytest
+from refxla_conformance.case_check import Outcome, asked, check, expectation
 from refxla_conformance.cases import Case, collect
 from refxla_conformance.cases.structured.calls import CALLS
 from refxla_conformance.cases.values import ties
-from refxla_conformance.check import Outcome, asked, check, expectation
 from refxla_conformance.liars import rare, sums
 from refxla_conformance.liars.liar import Lie, redefined
 from refxla_conformance.targets.reference import Reference

@@ -14,9 +14,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from refxla_conformance import Outcome, collect
-from refxla_conformance.__main__ import main
-from refxla_conformance.check import verdict
-from refxla_conformance.report import Results
+from refxla_conformance.case_check import verdict
+from refxla_conformance.command import main
+from refxla_conformance.report import Results, terminal
 from refxla_conformance.runner import Crash, run
 from refxla_spec.compare import digest
 
@@ -241,6 +241,15 @@ def test_a_digest_tells_types_sizes_and_bits_apart_but_no_nans():
     assert digest([np.complex64(pairs[:1])]) != digest([np.complex64(pairs[1:])])
     assert digest([np.float32([0.0])]) != digest([np.float32([-0.0])]) != digest([np.int32([-(2**31)])])
     assert digest([np.zeros(2, ml_dtypes.int4)]) == digest([np.zeros(2, ml_dtypes.int4)]) != digest([])
+
+
+def test_progress_without_a_terminal_stays_out_of_the_output(capsys, monkeypatch):
+    monkeypatch.setattr(terminal, "EVERY", 0.0)
+    assert main(["--name", "edge/add/s32", "--name", "edge/add/u8", "--target", "reference", "-j", "0"]) == 0
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    assert lines and lines[-1] == f"{len(lines)} of {len(lines)} checks done, 0 failed"
+    assert "checks done" not in captured.out and "reference: " in captured.out
 
 
 def test_nothing_is_wrapped_where_the_output_is_no_terminal(capsys):

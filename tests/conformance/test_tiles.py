@@ -7,10 +7,10 @@ from itertools import combinations, permutations
 
 import numpy as np
 import pytest
+from refxla_conformance.case_check import asked, expectation
 from refxla_conformance.cases import Case
 from refxla_conformance.cases.sizes import largest
 from refxla_conformance.cases.structured import tiles, tiles_of_sums
-from refxla_conformance.check import asked, expectation
 from refxla_conformance.liars import tiles as lies
 from refxla_conformance.liars.liar import Lie, redefined
 from refxla_conformance.targets.reference import Reference

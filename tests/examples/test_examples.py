@@ -77,3 +77,17 @@ def test_the_classifier_learns():
     command = [sys.executable, str(EXAMPLES / "mlp" / "train.py")]
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert float(shown.rsplit(":", 1)[1].strip().rstrip("%")) > 95
+
+
+def test_the_classifier_says_what_its_digits_need():
+    program = """
+import runpy, sys
+sys.modules["sklearn"] = None
+sys.path.insert(0, sys.argv[1])
+sys.argv = ["train.py"]
+runpy.run_path(sys.path[0] + "/train.py", run_name="__main__")
+"""
+    command = [sys.executable, "-c", program, str(EXAMPLES / "mlp")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.rstrip().endswith(": pip install scikit-learn")

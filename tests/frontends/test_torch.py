@@ -1239,6 +1239,14 @@ def test_sparse_tensors_are_refused():
     next(iter(graph.nodes)).meta["val"] = torch.eye(3).to_sparse()
     with pytest.raises(refxla.InputError, match="a sparse tensor .* has no form in HLO: make it dense"):
         LoweredGraph(torch.fx.GraphModule({}, graph), "sparse")
+    with pytest.raises(refxla.InputError, match="a sparse tensor .* has no form in HLO: make it dense"):
+        refxla.compile(torch.relu, torch.eye(3).to_sparse())
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # PyTorch's quantized tensors are deprecated
+def test_quantized_tensors_are_refused():
+    with pytest.raises(refxla.InputError, match=r"a quantized tensor .* use tensor.dequantize\(\)"):
+        refxla.compile(torch.relu, torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8))
 
 
 def test_core_operations_are_covered_and_pytorchs_samples_agree():

@@ -24,30 +24,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from math import prod
 
 from refxla_spec.module import Instruction
 
-from ...analysis.index_expression import Index, linearize, variable
+from ...analysis.index_expression import Index, variable
 from ...device.description import LINE
 from ...ir.plan import Argument, Kernel
-from .. import scalar, work_items
+from .. import work_items
 from ..c_block import Block
-from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
-from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
+from ..kernel_arguments import input_argument, inputs_of, output_argument
 from .blocking import Blocking, choose_blocking, columns_vary_first, reads_as_vectors
-from .epilogue import store_outputs
 from .micro_kernel import SHARED_ROWS, SHARED_TERMS, TermLoop, Tiles
-from .packing import VECTORS, direct_access, from_accumulation, scratch_argument
-from .packing_functions import SumsToColumns, SumsToRows
+from .packing import VECTORS, direct_access, scratch_argument
 from .panels import Panels, pack_stage, panel_elements
 from .prepacked_constants import constant_value, panels_of, prepacked_argument
 from .product import BlockRuns, Lines, OneRun, Product
-
-TRANSPOSED_ROWS = 64  # whose sums are transposed at a time, if the result's columns are contiguous
-LEAST_RUN = 4  # rows that are adjacent in memory, from which on sums are transposed
+from .tile_epilogue import TileEpilogue, least
 
 
 def kernels(p: Product) -> tuple[Kernel, ...]:
@@ -56,10 +50,6 @@ def kernels(p: Product) -> tuple[Kernel, ...]:
     packed = b.panels == "packed" and not p.right_prepacked
     stages = [p.rows.stage(), pack_stage(p, b.tile.columns) if packed else None]
     return (*(s for s in stages if s is not None), _Main(p, b).kernel())
-
-
-def _least(a: str, b: str) -> str:
-    return f"({a} < {b} ? {a} : {b})"
 
 
 class _Main:
@@ -75,7 +65,6 @@ class _Main:
         self.g = variable("g", 0, p.groups - 1)
         self.helpers: tuple[str, ...] = ()
         self.prefetch_stride = self._prefetch_stride()
-        self.early = ""  # C that adds the columns by which the last panel overlaps the previous one, if it may
         self.closes = False  # whether segments end between blocks of k, not in a tile's loop
         self._name_arguments()
 
@@ -85,8 +74,16 @@ class _Main:
         left = None if p.rows.local else p.rows.pointer()
         inputs |= {left} if isinstance(left, Instruction) else set()
         inputs |= set(p.rows.local.inputs()) if p.rows.local else set()
-        self.access = p.right_access() if self.b.panels == "direct" else None
-        if self.access is not None:
+        self.access, self.space, self.right_step = (
+            None,
+            "" if self.b.panels == "local" else "__global ",
+            self.tile.columns,
+        )
+        if self.b.panels == "direct":
+            self.access = p.right_access()
+            step = None if self.access is None else self.access.position.factor("k")
+            assert self.access is not None and step is not None  # direct rows are at a constant distance
+            self.right_step = step
             inputs.add(self.access.instruction)
         elif self.b.panels == "local":
             inputs |= set(inputs_of(fusion, [p.right_operand]))
@@ -156,9 +153,9 @@ class _Main:
         block.line(f"const int first_row = {row} * {b.rows};")
         block.line(f"const int first_column = {column} * {b.columns};")
         block.line(f"const int g = {number} / {self.row_blocks * self.column_blocks};")
-        block.line(f"const int rows = {_least(str(b.rows), f'{p.m} - first_row')};")
+        block.line(f"const int rows = {least(str(b.rows), f'{p.m} - first_row')};")
         end = "first_row + rows" if b.triangle else str(p.n)
-        block.line(f"const int columns = {_least(str(b.columns), f'{end} - first_column')};")
+        block.line(f"const int columns = {least(str(b.columns), f'{end} - first_column')};")
         with block.scope("if (columns > 0)") if b.triangle else nullcontext():
             self._rows_of_block()
 
@@ -202,14 +199,14 @@ class _Main:
                     with block.scope(f"for (int i = 0; i < rows; i += {tile.rows})"):
                         self._tile(terms)
                 if p.rows.blocks == 1:
-                    self._epilogue()
+                    self.helpers += TileEpilogue(p, b, block, self.e, self.g).emit()
             if self.closes:
                 with block.scope(f"for (int n = 0; ends && n < {vectors}; ++n)"):
                     block.line("sums[n] = sums[n] + open[n];")
                     block.line(f"open[n] = ({tile.vector})(0);")
         if p.rows.blocks > 1:
             with block.scope(f"for (int j = 0; j < {count}; ++j)"):
-                self._epilogue()
+                self.helpers += TileEpilogue(p, b, block, self.e, self.g).emit()
 
     def _open_segment(self, first: Index, terms: str) -> None:
         """Declares the position of a block of k relative to segments: `before`, the terms of its first segment that
@@ -263,28 +260,23 @@ class _Main:
         block.line(f"const int fetched = {following} ? ({terms}) << {self._lines()} : 0;")
 
     def _declare_panel(self, first: Index, local_terms: int) -> None:
-        """Declares `b`, a pointer to the first row of panel j of the block, and sets the distance between its rows."""
+        """Declares `b`, a pointer to the first row of panel j of the block."""
         p, tile, block = self.p, self.tile, self.block
         element, _ = VECTORS[p.name]
         j = variable("j", 0, self.item_panels - 1)
-        self.right_step = tile.columns
         if self.b.panels == "local":
-            self.space = ""
             block.line(f"const {element}* const b = panels + {c_of(j * (local_terms * tile.columns))};")
             return
-        self.space = "__global "
         if self.b.panels == "packed":
             panel = variable("first_column", 0, p.n - 1) // tile.columns + j
             position = ((self.g // p.shared * self.panels + panel) * p.k + first) * tile.columns
             block.line(f"__global const {element}* const b = {self.right} + {c_of(position)};")
             return
         # The last panel begins early, so that it ends with the rows.
-        block.line(f"const int n = {_least(f'first_column + j * {tile.columns}', str(p.n - tile.columns))};")
+        block.line(f"const int n = {least(f'first_column + j * {tile.columns}', str(p.n - tile.columns))};")
         at = p.right(self.g, first, variable("n", 0, p.n - 1))
         access = direct_access(p.fusion, p.right_operand, at, p.name)
-        step = None if self.access is None else self.access.position.factor("k")
-        assert access is not None and step is not None  # direct rows are at a constant distance
-        self.right_step = step
+        assert access is not None  # or panels would not be direct
         pointer = f"(__global const {element}*){self.right} + ({c_of(access.position)})"
         block.line(f"__global const {element}* const b = {pointer};")
 
@@ -311,12 +303,12 @@ class _Main:
     def _tile(self, terms: str) -> None:
         """Emits the computation of the tile at row i of panel j: a loop over k, or a call of a shared function."""
         p, tile, block = self.p, self.tile, self.block
-        self.loop = self._loop()
-        runs = p.rows.runs(self.loop)
+        loop = self._loop()
+        runs = p.rows.runs(loop)
         within = p.opens and p.segment % p.rows.alignment == 0 and p.rows.most_terms <= p.rows.alignment
         across = p.segment > 0 and not within  # blocks may lie in two segments
         if not isinstance(runs, OneRun) or p.rows.least_terms >= SHARED_TERMS or across:
-            return self._shared_tile(runs, terms)
+            return self._shared_tile(loop, runs, terms)
         panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""
         self.closes = p.segment > 0
         places = tile.places("open" if self.closes else "sums", f"{panel}i * {tile.vectors}")
@@ -330,7 +322,7 @@ class _Main:
         for c, place in places.items():
             block.line(f"{place} = {c};")
 
-    def _shared_tile(self, runs: BlockRuns | OneRun, block_terms: str) -> None:
+    def _shared_tile(self, loop: TermLoop, runs: BlockRuns | OneRun, block_terms: str) -> None:
         """Emits the computation of one tile as a call of a function that products share."""
         p, tile, block = self.p, self.tile, self.block
         panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""
@@ -349,12 +341,12 @@ class _Main:
             fresh = "part == 0" if p.rows.blocks > 1 else "1"
             block.line(runs.call("b", block_terms if p.segment else fresh))
             return
-        self.helpers += (self.loop.text(),)
+        self.helpers += (loop.text(),)
         if not p.segment:
             with block.scope("if (part == 0)" if p.rows.blocks > 1 else ""):
                 block.line(f"for (int n = 0; n < {tile.rows * tile.vectors}; ++n) tile[n] = ({tile.vector})(0);")
         p.rows.open_tile(block, self.left, first, tile.rows)
-        block.line(self.loop.call(runs.pointers, "b", runs.terms))
+        block.line(loop.call(runs.pointers, "b", runs.terms))
 
     def _run(self, pointers: Sequence[str], terms: str) -> None:
         """Emits the loop over `terms` terms of k, which adds to the sums c{row}_{vector} of the tile."""
@@ -385,117 +377,3 @@ class _Main:
             return terms
         wide = "(long)" if abs(step) * self.p.k >= 2**31 else ""
         return f"{wide}{terms} * {step}"
-
-    def _epilogue(self) -> None:
-        """Emits the evaluation of the fusion's outputs from the sums of panel j."""
-        p, b, tile, block = self.p, self.b, self.tile, self.block
-        element, _ = VECTORS[p.name]
-        panel = f" + j * {b.rows * tile.columns}" if p.rows.blocks > 1 else ""
-        block.line(f"const {element}* const sum = (const {element}*)sums{panel};")
-        block.line(f"const int column = first_column + j * {tile.columns};")
-        end = "first_column + columns" if b.triangle else str(p.n)
-        block.line(f"const int width = {_least(str(tile.columns), f'{end} - column')};")
-        if b.panels == "direct" and p.n % tile.columns:
-            block.line(f"const int early = column > {p.n - tile.columns} ? column - {p.n - tile.columns} : 0;")
-            self.early = "early + "
-        if not (self._stored() or self._stored_by_columns()):
-            self._stored_by_rows()
-        if b.triangle:
-            self._mirror()
-
-    def _stored_by_rows(self) -> None:
-        """Emits the outputs of panel j, row by row."""
-        p, tile, block = self.p, self.tile, self.block
-        parts = 2 if p.whole else 1
-        m, n = variable("m", 0, p.m - 1), variable("n", 0, p.n // parts - 1)
-        width, first = ("width / 2", "column / 2") if p.whole else ("width", "column")
-        with block.scope("for (int i = 0; i < rows; ++i)"):
-            block.line("const int m = first_row + i;")
-            with block.scope(f"for (int u = 0; u < {width}; ++u)"):
-                block.line(f"const int n = {first} + u;")
-                self._store_element(m, n, f"sum[{self.early}i * {tile.columns} + u")
-
-    def _mirror(self) -> None:
-        """Emits the outputs on the other side of the diagonal, from the sums of panel j to the left of the square where
-        the block's rows and columns cross it; that square is computed as a whole."""
-        p, block = self.p, self.block
-        block.line(f"const int mirrored = {_least('width', 'first_row - column')};")
-        with block.scope("for (int u = 0; u < mirrored; ++u)"):
-            block.line("const int m = column + u;")
-            with block.scope("for (int i = 0; i < rows; ++i)"):
-                block.line("const int n = first_row + i;")
-                place = f"sum[{self.early}i * {self.tile.columns} + u"
-                self._store_element(variable("m", 0, p.m - 1), variable("n", 0, p.n - 1), place)
-
-    def _store_element(self, m: Index, n: Index, place: str) -> None:
-        """Emits the outputs at row m and column n, from the sum at a place: C text of an element up to its bracket."""
-        p, block, e, hero = self.p, self.block, self.e, hero_of(self.p.fusion)
-        indices, condition = p.result(self.g, m, n)
-        with block.scope("" if condition is True else f"if ({condition})"):
-            if p.whole:
-                pair = f"({scalar.register_type(p.whole)})({place} * 2], {place} * 2 + 1])"
-                value = e.assign(p.whole, pair, block)
-            else:
-                value = from_accumulation(e, type_name(hero), p.name, f"{place}]", block)
-            e.bind(hero, indices, value)
-            store_outputs(p.fusion, e, indices, block)
-
-    def _stored_by_columns(self) -> bool:
-        """Emits the outputs of panel j column by column, from sums that are transposed some rows at a time. Returns
-        False if it cannot: columns must be apart in the result, and some rows adjacent."""
-        p, block, columns = self.p, self.block, self.tile.columns
-        run = self._contiguous_rows()
-        if run < LEAST_RUN:
-            return False
-        transposed = SumsToColumns(p.name, columns, False, TRANSPOSED_ROWS)
-        self.helpers += (transposed.text(),)
-        with block.scope(f"for (int i0 = 0; i0 < rows; i0 += {TRANSPOSED_ROWS})"):
-            block.line(f"const int some = {_least(str(TRANSPOSED_ROWS), 'rows - i0')};")
-            block.line(f"{transposed.element} transposed[{TRANSPOSED_ROWS * columns}] __attribute__((aligned(64)));")
-            block.line(transposed.call(f"sum + i0 * {columns}", "transposed", "some"))
-            with block.scope("for (int i = 0, next; i < some; i = next)"):
-                block.line(f"const int run = (first_row + i0 + i) / {run}, begin = (first_row + i0 + i) % {run};")
-                block.line(f"next = {_least('some', f'i + {run} - begin')};")
-                with block.scope("for (int u = 0; u < width; ++u)"):
-                    block.line("const int n = column + u;")
-                    with block.scope("for (int r = 0; r < next - i; ++r)"):
-                        block.line("const int row = begin + r;")
-                        m = variable("run", 0, p.m // run - 1) * run + variable("row", 0, run - 1)
-                        place = f"transposed[({self.early}u) * {TRANSPOSED_ROWS} + i + r"
-                        self._store_element(m, variable("n", 0, p.n - 1), place)
-        return True
-
-    def _contiguous_rows(self) -> int:
-        """How many rows, from each multiple of it on, are adjacent in the product's result, if columns are not;
-        otherwise 0."""
-        p, dimensions = self.p, hero_of(self.p.fusion).shape.dimensions
-        if p.whole or p.name == "u64":
-            return 0
-        sizes = p.row_sizes or (p.m,)
-        n = variable("n", 0, p.n - 1)
-        for d in range(len(sizes)):
-            run = prod(sizes[d:])
-            m = variable("run", 0, p.m // run - 1) * run + variable("row", 0, run - 1)
-            position = linearize(p.result(self.g, m, n)[0], dimensions)
-            if position.factor("row") == 1:
-                return run if position.factor("n") != 1 else 0
-        return 0
-
-    def _stored(self) -> bool:
-        """Emits a call of the function that stores the sums of panel j unchanged. Returns False if it cannot: the
-        product must be the fusion's only output, with rows that are contiguous in memory."""
-        p, e, hero = self.p, self.e, hero_of(self.p.fusion)
-        same = p.name == "f32" and type_name(hero) == "f32" or p.name == "f64"
-        if list(p.fusion.outputs) != [hero] or p.whole or not same:
-            return False
-        indices, condition = p.result(self.g, variable("m", 0, p.m - 1), variable("n", 0, p.n - 1))
-        everywhere = linearize(indices, hero.shape.dimensions)
-        step = everywhere.factor("m")
-        if condition is not True or step is None or everywhere.factor("n") != 1:
-            return False
-        at, _ = p.result(self.g, variable("first_row", 0, p.m - 1), variable("column", 0, p.n - 1))
-        to = f"{e.output(hero)} + ({c_of(linearize(at, hero.shape.dimensions))})"
-        copy = SumsToRows(p.name, self.tile.columns, to_global=True)
-        self.helpers += (copy.text(),)
-        self.block.line(copy.call(f"{self.early}sum", to, step, "rows", "width"))
-        return True

@@ -26,7 +26,7 @@ from ...ir.calling_convention import ArrayLeaf, CallingConvention, Constant, Tre
 from ..saved_trees import argument_trees, tree_of
 from ..traced import Lowered, TracedFunction
 from .decompositions import decompositions
-from .graph import LoweredGraph, source_of
+from .graph import LoweredGraph, require_array, source_of
 from .lowering import DRAWN, LOWERINGS
 from .number_arguments import NUMBER, NumbersAsTensors, numbers_of_tensors
 from .partition import prepare
@@ -132,8 +132,9 @@ def _is_array(value: Any) -> bool:
 
 
 def _tensor(value: Any) -> Any:
-    """An argument in the form that the program takes: dense and row-major."""
+    """An argument in the form that the program takes: dense and row-major. Raises InputError."""
     tensor = value if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
+    require_array(tensor)
     return tensor.detach().contiguous()
 
 

@@ -87,6 +87,16 @@ class _Result:
     order: tuple[int, ...] | None
 
 
+def require_array(tensor: torch.Tensor) -> None:
+    """Raises InputError if a tensor has no form in HLO, or is on another device than the CPU."""
+    if tensor.layout is not torch.strided:
+        raise InputError(f"a sparse tensor ({tensor.layout}) has no form in HLO: make it dense, by tensor.to_dense()")
+    if tensor.is_quantized:
+        raise InputError(f"a quantized tensor ({tensor.dtype}) has no form in HLO: use tensor.dequantize()")
+    if tensor.device.type != "cpu":
+        raise InputError(f"a tensor on {tensor.device} was given: refxla takes tensors on the CPU; use tensor.cpu()")
+
+
 @dataclass(frozen=True)
 class _View:
     """An argument with this number, a result of the program, or a view of one, which PyTorch creates: no element is
@@ -136,10 +146,7 @@ class LoweredGraph:
             self._values[node] = self._parameter(fake, number)
 
     def _parameter(self, fake: Any, source: Any) -> I:
-        if fake.layout is not torch.strided:
-            raise InputError(f"a sparse tensor ({fake.layout}) has no form in HLO: make it dense")
-        if fake.device.type != "cpu":
-            raise InputError(f"a tensor on {fake.device} was given: refxla takes tensors on the CPU; use tensor.cpu()")
+        require_array(fake)
         shape = shape_of(fake)
         order = memory_order(fake)
         identity = tuple(range(shape.rank))

@@ -11,7 +11,7 @@ and 75 ns more for each argument. A part is loaded by loading its libraries, wit
 `context` has what kernels may query about the launch; refxla's only query their index (get_global_id), which is x in
 groups of one item.
 
-Parts may call each other's functions (codegen/opencl_program.py). Once all are loaded, `link` stores the addresses of
+Parts may call each other's functions (codegen/linked_parts.py). Once all are loaded, `link` stores the addresses of
 the functions that a part imports in the variables through which its stubs jump.
 """
 

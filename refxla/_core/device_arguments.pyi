@@ -1,0 +1,1 @@
+"""The types of device_arguments.pyx: only other Cython modules use it, through its .pxd."""
