@@ -1095,6 +1095,50 @@ def test_what_goes_into_an_array(function, x):
     does_as_numpy(function, x)
 
 
+def changed_later(function: Callable) -> Callable:
+    """A function's result that goes into an array, and that array, which is written afterwards."""
+
+    def apply(x: Any) -> Any:
+        out = np.zeros(())
+        result = function(x, out)
+        out[...] = 7
+        return result, out
+
+    return apply
+
+
+@pytest.mark.parametrize("x", [np.float64(3), np.array(3.0)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, out: np.take(x, 0, out=out), lambda x, out: x.sum(out=out), lambda x, out: np.amax(x, out=out),
+        lambda x, out: np.around(x, out=out), lambda x, out: np.median(x, out=out),
+    ],
+)  # fmt: skip
+def test_a_scalar_s_result_is_another_scalar_even_if_it_goes_into_an_array(function, x):
+    does_as_numpy(changed_later(function), x)
+
+
+@pytest.mark.parametrize("x", [np.float32(2), np.True_, np.complex64(1), np.array(2.0)])
+@pytest.mark.parametrize("function", [lambda x: x * [1.0, 2.0], lambda x: (1.0, 2.0) * x])
+def test_scalars_that_are_not_integers_repeat_no_sequence(function, x):
+    does_as_numpy(function, x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.clip(x, 70000, np.array([1, 2, 3], "u4")), lambda x: np.clip(x, np.int64(-5), 2),
+        lambda x: np.clip(x, 0, 70000), lambda x: np.clip(x, 0, 1.5), lambda x: np.clip(x, -1, np.float32(2)),
+        lambda x: np.clip(x, 70000, np.array([1, 2, 3], "u4"), out=np.zeros(3, "i4")),
+        lambda x: np.clip(x, 70000, 1), lambda x: np.clip(x, 2, None, where=MASK, out=np.zeros(3, "i4")),
+        lambda x: np.clip(x, 2, 2, where=MASK, out=np.zeros(3, "i4")), lambda x: np.clip(x, 3, 1),
+    ],
+)  # fmt: skip
+def test_bounds_have_a_common_type_with_what_they_bound(function):
+    does_as_numpy(function, np.array([0, 2, 500], "u2"))
+
+
 @pytest.mark.parametrize(
     "function",
     [

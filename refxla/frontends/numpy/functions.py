@@ -14,6 +14,7 @@ from ...ir.builder import Build
 from .advice import unsupported
 from .array import Traced
 from .dispatch import FUNCTIONS, casting_error, implements, xp
+from .extremes import CLIP
 from .indexing import places_of
 from .number import Number
 from .shape_functions import broadcast_to
@@ -235,8 +236,9 @@ def clip(
     options = {k: v for k, v in options.items() if v is not None and v is not np._NoValue}
     if low is None and high is None:
         return np.positive(a, **options)
-    a = a if low is None else np.maximum(a, low, **options)
-    return a if high is None else np.minimum(a, high, **options)
+    if low is None:
+        return np.minimum(a, high, **options)
+    return np.maximum(a, low, **options) if high is None else CLIP(a, low, high, **options)
 
 
 # -- order
