@@ -1119,6 +1119,23 @@ def test_a_scalar_s_result_is_another_scalar_even_if_it_goes_into_an_array(funct
     does_as_numpy(changed_later(function), x)
 
 
+def element_of(t: Any, value: Any) -> Callable:
+    """A function that assigns to one element of an array of type t."""
+
+    def apply(x: Any) -> Any:
+        array = np.zeros(2, t)
+        array[-1] = value(x)
+        return array
+
+    return apply
+
+
+@pytest.mark.parametrize("t", [bool, float, int, complex])
+@pytest.mark.parametrize("value", [lambda x: x[:1], lambda x: x[:1, None], lambda x: x[:0], lambda x: x])
+def test_an_array_is_an_element_where_numpy_converts_it(t, value):
+    does_as_numpy(element_of(t, value), FLOATS)
+
+
 @pytest.mark.parametrize("x", [np.float32(2), np.True_, np.complex64(1), np.array(2.0)])
 @pytest.mark.parametrize("function", [lambda x: x * [1.0, 2.0], lambda x: (1.0, 2.0) * x])
 def test_scalars_that_are_not_integers_repeat_no_sequence(function, x):

@@ -459,7 +459,8 @@ def assign(a: Traced, key: Any, value: Any) -> None:
     view, places = parsed.of(a)
     if places is None:
         if parsed.is_element and np.ndim(value):
-            np.zeros(())[()] = np.zeros(np.shape(value))  # NumPy's error, of releases that do not convert it
+            # NumPy's error, of releases and types that do not convert it: the truth of one element has a value.
+            np.zeros(1, view.dtype)[0] = np.zeros(np.shape(value))
         if isinstance(value, Traced):
             _check_scalar(b, value, view.dtype)
         fill(view, value)
