@@ -1323,3 +1323,16 @@ def test_masks_that_are_not_known_choose_no_grid():
 def test_integers_have_no_variance_of_their_type():
     with pytest.raises(refxla.UnsupportedError, match="np.var and np.std with dtype='int32' have no compiled form"):
         refxla.compile(lambda x: np.std(x, dtype="i4"))(FLOATS)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: [np.sum(x), np.sum(x * 2)], lambda x: [np.argmax(x), np.argmax(x * 2)],
+        lambda x: [np.sort(x), np.sort(-x)], lambda x: [np.max(x), np.max(-x)],
+    ],
+)  # fmt: skip
+def test_instructions_of_one_kind_call_the_same_computation(function):
+    entry = refxla.compile(function, FLOATS, device="reference").hlo.entry
+    called = [c for i in entry.instructions for c in i.called]
+    assert len(called) == 2 and len(set(called)) == 1
