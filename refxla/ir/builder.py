@@ -181,8 +181,8 @@ class Build:
         """A computation of scalars of these types, such as a reducer or the comparison of a sort; `result` makes its
         root with a builder, from the parameters. There is one for each name and types, however many instructions call
         it."""
-        computation = self._shared.get((name, *types))
-        if computation is None:
+        key = (name, *types)
+        if key not in self._shared:
             self.count += 1
             inner = Build(f"{self.name}.{name}.{self.count}")
             p = [
@@ -190,8 +190,8 @@ class Build:
             ]
             root = result(inner, *p)
             own = [i for i in post_order(root) if i.opcode != "parameter"]
-            computation = self._shared[(name, *types)] = Computation(inner.name, [*p, *own], root)
-        return computation
+            self._shared[key] = Computation(inner.name, [*p, *own], root)
+        return self._shared[key]
 
     def tuple(self, *elements: Instruction) -> Instruction:
         instruction: Instruction = make("tuple", *elements, name=self.name)

@@ -52,7 +52,7 @@ class Executable(Executor):
         check_device_memory(plan, device)
         choice = choose_cores(plan, device, operations)
         self._cores_reason, self.gain_us = choice.reason, choice.gain_us
-        queue, *others = [device.queue(device.runner) for _ in range(choice.count)]
+        queue, *others = [device.queue(device.runner) for _ in range(choice.cores)]
         local = 0 if device.target.capabilities.work_groups else 1
         super().__init__(plan, queue, device.context, device.access, local, others)
         work = functools.partial(self._build, parallel_build, binaries)
@@ -96,7 +96,7 @@ class CoreChoice(NamedTuple):
     """How many of refxla's threads run a program, and why; `gain_us` is what all cores save in a call, in microseconds,
     0 if the calling thread runs the program alone."""
 
-    count: int
+    cores: int
     reason: str
     gain_us: float = 0.0
 
