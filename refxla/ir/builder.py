@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ class Build:
 
     def __init__(self, name: str) -> None:
         self.name, self.count = name, 0
+        self._shared: dict[Hashable, Computation] = {}
 
     def make(self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attributes: Any) -> Instruction:
         self.count += 1
@@ -173,6 +174,24 @@ class Build:
         self.count += 1
         instructions = [parameter, *(i for i in post_order(root) if i is not parameter)]
         return Computation(f"{self.name}.{kind}.{self.count}", instructions, root)
+
+    def shared_computation(
+        self, name: str, types: Sequence[ElementType], result: Callable[..., Instruction]
+    ) -> Computation:
+        """A computation of scalars of these types, such as a reducer or the comparison of a sort; `result` makes its
+        root with a builder, from the parameters. There is one for each name and types, however many instructions call
+        it."""
+        key = (name, *types)
+        if key not in self._shared:
+            self.count += 1
+            inner = Build(f"{self.name}.{name}.{self.count}")
+            p = [
+                Instruction(f"{inner.name}.p{n}", "parameter", Shape(t), [], {"number": n}) for n, t in enumerate(types)
+            ]
+            root = result(inner, *p)
+            own = [i for i in post_order(root) if i.opcode != "parameter"]
+            self._shared[key] = Computation(inner.name, [*p, *own], root)
+        return self._shared[key]
 
     def tuple(self, *elements: Instruction) -> Instruction:
         instruction: Instruction = make("tuple", *elements, name=self.name)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ def _program(computation: Computation, kinds: _Kinds) -> TracedProgram:
     sequence = [i for i in computation.instructions if i not in literals and i.opcode not in ("parameter", "constant")]
     users = computation.users()
     users[computation.root] = [*users[computation.root], computation.root]  # its caller reads it
-    return TracedProgram(sequence, kinds.of, literals, users)
+    return TracedProgram(sequence, cache(kinds.of), literals, users)  # each is asked for in several orders
 
 
 class _Kinds:

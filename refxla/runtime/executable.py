@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from contextlib import nullcontext
+from typing import NamedTuple
 
 from refxla_spec.errors import plural
 
@@ -49,8 +50,9 @@ class Executable(Executor):
         self.program = program
         self.device = device
         check_device_memory(plan, device)
-        cores, self._cores_reason = choose_cores(plan, device, operations)
-        queue, *others = [device.queue(device.runner) for _ in range(cores)]
+        choice = choose_cores(plan, device, operations)
+        self._cores_reason, self.gain_us = choice.reason, choice.gain_us
+        queue, *others = [device.queue(device.runner) for _ in range(choice.cores)]
         local = 0 if device.target.capabilities.work_groups else 1
         super().__init__(plan, queue, device.context, device.access, local, others)
         work = functools.partial(self._build, parallel_build, binaries)
@@ -90,14 +92,23 @@ class Executable(Executor):
         return f"<Executable {self.plan.name}: {plural(kernels, 'kernel')} on {self.device.name}>"
 
 
-def choose_cores(plan: Plan, device: Device, operations: int = 0) -> tuple[int, str]:
+class CoreChoice(NamedTuple):
+    """How many of refxla's threads run a program, and why; `gain_us` is what all cores save in a call, in microseconds,
+    0 if the calling thread runs the program alone."""
+
+    cores: int
+    reason: str
+    gain_us: float = 0.0
+
+
+def choose_cores(plan: Plan, device: Device, operations: int = 0) -> CoreChoice:
     """How many of refxla's threads share the work of a plan, and why; also 1 for a device that has its own threads.
 
     The calling thread runs the plan alone if splitting it would save less than it costs. A loop of unknown trip count
     counts as one iteration. `operations` estimates the arithmetic in a call.
     """
     if device.small is None:
-        return 1, ""
+        return CoreChoice(1, "")
     share = 1 - 1 / max(1, device.compute_units)  # the share of all cores but one
     costs = device.target.costs
     saved, cost = _gain(plan, plan.steps, share, costs)
@@ -105,8 +116,10 @@ def choose_cores(plan: Plan, device: Device, operations: int = 0) -> tuple[int, 
         saved = max(saved, share * operations * costs.flop / 1e3)
     cost += costs.wake / 1e3
     if saved > cost:
-        return device.compute_units, f"on all {device.compute_units} cores, which saves about {saved:.0f} us a call"
-    return 1, f"in the calling thread: more cores would save {saved:.0f} us a call and cost {cost:.0f} us"
+        reason = f"on all {device.compute_units} cores, which saves about {saved:.0f} us a call"
+        return CoreChoice(device.compute_units, reason, saved - cost)
+    reason = f"in the calling thread: more cores would save {saved:.0f} us a call and cost {cost:.0f} us"
+    return CoreChoice(1, reason)
 
 
 def _gain(plan: Plan, steps: tuple[Step, ...], share: float, costs: Costs) -> tuple[float, float]:

@@ -1095,6 +1095,67 @@ def test_what_goes_into_an_array(function, x):
     does_as_numpy(function, x)
 
 
+def changed_later(function: Callable) -> Callable:
+    """A function's result that goes into an array, and that array, which is written afterwards."""
+
+    def apply(x: Any) -> Any:
+        out = np.zeros(())
+        result = function(x, out)
+        out[...] = 7
+        return result, out
+
+    return apply
+
+
+@pytest.mark.parametrize("x", [np.float64(3), np.array(3.0)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, out: np.take(x, 0, out=out), lambda x, out: x.sum(out=out), lambda x, out: np.amax(x, out=out),
+        lambda x, out: np.around(x, out=out), lambda x, out: np.median(x, out=out),
+    ],
+)  # fmt: skip
+def test_a_scalar_s_result_is_another_scalar_even_if_it_goes_into_an_array(function, x):
+    does_as_numpy(changed_later(function), x)
+
+
+def element_of(t: Any, value: Any) -> Callable:
+    """A function that assigns to one element of an array of type t."""
+
+    def apply(x: Any) -> Any:
+        array = np.zeros(2, t)
+        array[-1] = value(x)
+        return array
+
+    return apply
+
+
+@pytest.mark.parametrize("t", [bool, float, int, complex])
+@pytest.mark.parametrize("value", [lambda x: x[:1], lambda x: x[:1, None], lambda x: x[:0], lambda x: x])
+def test_an_array_is_an_element_where_numpy_converts_it(t, value):
+    does_as_numpy(element_of(t, value), FLOATS)
+
+
+@pytest.mark.parametrize("x", [np.float32(2), np.True_, np.complex64(1), np.array(2.0)])
+@pytest.mark.parametrize("function", [lambda x: x * [1.0, 2.0], lambda x: (1.0, 2.0) * x])
+def test_scalars_that_are_not_integers_repeat_no_sequence(function, x):
+    does_as_numpy(function, x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.clip(x, 70000, np.array([1, 2, 3], "u4")), lambda x: np.clip(x, np.int64(-5), 2),
+        lambda x: np.clip(x, 0, 70000), lambda x: np.clip(x, 0, 1.5), lambda x: np.clip(x, -1, np.float32(2)),
+        lambda x: np.clip(x, 70000, np.array([1, 2, 3], "u4"), out=np.zeros(3, "i4")),
+        lambda x: np.clip(x, 70000, 1), lambda x: np.clip(x, 2, None, where=MASK, out=np.zeros(3, "i4")),
+        lambda x: np.clip(x, 2, 2, where=MASK, out=np.zeros(3, "i4")), lambda x: np.clip(x, 3, 1),
+    ],
+)  # fmt: skip
+def test_bounds_have_a_common_type_with_what_they_bound(function):
+    does_as_numpy(function, np.array([0, 2, 500], "u2"))
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -1262,3 +1323,16 @@ def test_masks_that_are_not_known_choose_no_grid():
 def test_integers_have_no_variance_of_their_type():
     with pytest.raises(refxla.UnsupportedError, match="np.var and np.std with dtype='int32' have no compiled form"):
         refxla.compile(lambda x: np.std(x, dtype="i4"))(FLOATS)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: [np.sum(x), np.sum(x * 2)], lambda x: [np.argmax(x), np.argmax(x * 2)],
+        lambda x: [np.sort(x), np.sort(-x)], lambda x: [np.max(x), np.max(-x)],
+    ],
+)  # fmt: skip
+def test_instructions_of_one_kind_call_the_same_computation(function):
+    entry = refxla.compile(function, FLOATS, device="reference").hlo.entry
+    called = [c for i in entry.instructions for c in i.called]
+    assert len(called) == 2 and len(set(called)) == 1

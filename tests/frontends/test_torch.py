@@ -3,9 +3,11 @@
 import copy
 import importlib.util
 import itertools
+import os
 import re
 import subprocess
 import sys
+import time
 import warnings
 
 import numpy as np
@@ -19,6 +21,7 @@ from torch_agreement import as_tuple, begin_anew, check, close, compiled  # noqa
 
 import refxla  # noqa: E402
 from refxla.frontends import torch as frontend  # noqa: E402
+from refxla.frontends.torch import openmp  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -1280,3 +1283,39 @@ def test_what_a_program_moves_to_another_device_stays_there():
         assert compiled(lambda x: (x + 1).to("meta"))(torch.ones(3)).device.type == "meta"
     with pytest.warns(frontend.EagerWarning, match="aten.ones.default"):
         assert compiled(lambda x: torch.ones(3, device="meta"))(torch.ones(3)).device.type == "meta"
+
+
+def threads():
+    return set(os.listdir("/proc/self/task"))
+
+
+@pytest.fixture
+def two_threads(monkeypatch):
+    """PyTorch has two, which wait as they do by default."""
+    count = torch.get_num_threads()
+    torch.set_num_threads(2)
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    openmp._pause.cache_clear()
+    yield
+    torch.set_num_threads(count)
+    openmp._pause.cache_clear()
+
+
+@pytest.mark.parametrize(("size", "policy", "count"), [(1 << 20, "", 1), (1, "", 0), (1 << 20, "ACTIVE", 0)])
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core has no other threads")
+def test_waiting_threads_are_ended_before_a_program_that_needs_their_cores(
+    two_threads, monkeypatch, size, policy, count
+):
+    if policy:
+        monkeypatch.setenv("OMP_WAIT_POLICY", policy)
+    x, y, f = torch.rand(1 << 20), torch.rand(size), compiled(lambda x: x.exp().sin())
+    f(y)  # refxla's own threads are there then
+    without = threads()
+    torch.exp(x)
+    waiting = threads() - without
+    f(y)
+    limit = time.monotonic() + 2
+    while not (ended := waiting - threads()) and time.monotonic() < limit:
+        time.sleep(0.01)
+    assert len(ended) == count

@@ -22,14 +22,13 @@ def elementwise(maker, size: int, items: int):
 
 
 def test_large_programs_use_all_cores_and_small_ones_the_calling_thread(device, maker):
-    cores, reason = choose_cores(elementwise(maker, 64, 1), device)
-    assert cores == 1 and "calling thread" in reason
-    cores, reason = choose_cores(elementwise(type(maker)(), 1 << 20, 64), device)
-    assert cores == device.compute_units and "all" in reason
-    cores, _ = choose_cores(elementwise(type(maker)(), 1 << 20, 1), device)  # one item cannot be split
-    assert cores == 1
+    cores, reason, gain = choose_cores(elementwise(maker, 64, 1), device)
+    assert cores == 1 and "calling thread" in reason and gain == 0
+    cores, reason, gain = choose_cores(elementwise(type(maker)(), 1 << 20, 64), device)
+    assert cores == device.compute_units and "all" in reason and gain > 0
+    assert choose_cores(elementwise(type(maker)(), 1 << 20, 1), device).cores == 1  # one item cannot be split
     only = find("pocl:pthread")  # has threads of its own
-    assert choose_cores(elementwise(type(maker)(), 1 << 20, 64), only) == (1, "")
+    assert choose_cores(elementwise(type(maker)(), 1 << 20, 64), only) == (1, "", 0)
 
 
 def test_a_loop_is_weighed_by_one_iteration(device, maker):

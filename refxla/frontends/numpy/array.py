@@ -28,10 +28,10 @@ from .dispatch import (
     adopted,
     all_known,
     casting_of,
-    into,
     values_of,
     with_type_of,
     without_out,
+    written,
 )
 from .location import called_function, is_library
 from .tracing import Region, Tracing
@@ -309,7 +309,8 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
                     result = METHODS[name](self, *args, **kwargs)
                 else:
                     raise UnsupportedError(f"the method {name} of arrays has no compiled form{advice_of(name)}")
-                return result if out is None else into(out, result, getattr(np.ndarray, name), casting_of(name))
+                function = getattr(np.ndarray, name)
+                return result if out is None else written(out, result, function, casting_of(name), self)
 
         return method
 
@@ -330,8 +331,10 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         return super().__pow__(other)
 
     def __mul__(self, other: Any) -> Any:
-        if self.is_scalar and self.dtype.kind in "iu" and isinstance(other, (list, tuple)):
-            return self.__index__() * other  # as for Python's integers
+        if self.is_scalar and isinstance(other, (list, tuple)):  # a NumPy scalar repeats it, as a Python integer does
+            if self.dtype.kind not in "iu":
+                raise TypeError(f"can't multiply sequence by non-int of type 'numpy.{self.dtype.type.__name__}'")
+            return self.__index__() * other
         return super().__mul__(other)
 
     def __rmul__(self, other: Any) -> Any:

@@ -95,9 +95,8 @@ class Symbol:
                 result = implementation(*args, **kwargs)
             else:
                 raise unsupported(function)
-            if out is None:
-                return result
-            return into(out, result, function, kwargs.get("casting") or casting_of(function.__name__))
+            casting = kwargs.get("casting") or casting_of(function.__name__)
+            return result if out is None else written(out, result, function, casting, *args[:1])
 
 
 def without_out(
@@ -239,6 +238,15 @@ def require_cast(function: Callable[..., Any], own: np.dtype, to: np.dtype, cast
     """Raises that error if NumPy would."""
     if not np.can_cast(own, to, casting):
         raise casting_error(function, own, to, casting)
+
+
+def written(out: Any, result: Any, function: Callable[..., Any], casting: Any, *operands: Any) -> Any:
+    """What a function or method of NumPy returns when its result goes into an array: the array, but another scalar if
+    it is computed by a method of a NumPy scalar."""
+    name = function.__name__
+    by_method = hasattr(np.generic, name) or name in ("amax", "amin", "around")
+    result = into(out, result, function, casting)
+    return result[()] if by_method and any(getattr(o, "is_scalar", False) for o in operands) else result
 
 
 def into(

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ...ir.builder import Build
 from .values import I, is_nan
+
+# The ufunc of np.clip with both bounds, which has no public name.
+CLIP: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined]
 
 
 def compared(b: Build, x: I, y: I, direction: str) -> I:

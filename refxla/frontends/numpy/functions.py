@@ -7,13 +7,13 @@ from math import prod
 from typing import Any, Literal
 
 import numpy as np
-from refxla_spec.module import Computation, Instruction, post_order
-from refxla_spec.types import S64, Shape
+from refxla_spec.types import S64
 
 from ...ir.builder import Build
 from .advice import unsupported
 from .array import Traced
 from .dispatch import FUNCTIONS, casting_error, implements, xp
+from .extremes import CLIP
 from .indexing import places_of
 from .number import Number
 from .shape_functions import broadcast_to
@@ -235,8 +235,9 @@ def clip(
     options = {k: v for k, v in options.items() if v is not None and v is not np._NoValue}
     if low is None and high is None:
         return np.positive(a, **options)
-    a = a if low is None else np.maximum(a, low, **options)
-    return a if high is None else np.minimum(a, high, **options)
+    if low is None:
+        return np.minimum(a, high, **options)
+    return np.maximum(a, low, **options) if high is None else CLIP(a, low, high, **options)
 
 
 # -- order
@@ -247,27 +248,24 @@ def sorted_by(a: Traced, axis: int, *others: I) -> tuple[I, ...]:
     end; stable. Complex numbers are ordered by their real parts, then by their imaginary ones."""
     b, operands = a.build, [a.instruction, *others]
     types = [o.shape.element_type for o in operands for _ in range(2)]
-    p = [Instruction(f"p{n}", "parameter", Shape(e), [], {"number": n}) for n, e in enumerate(types)]
-    inner = Build("before")
 
-    def before(x: I, y: I) -> I:
+    def before(inner: Build, x: I, y: I) -> I:
         less = inner.compare(x, y, direction="LT")
         if not x.shape.element_type.is_float:
             return less
         return inner.or_(less, inner.and_(inner.not_(is_nan(inner, x)), is_nan(inner, y)))
 
-    if types[0].is_complex:
-        (re, other_re), (im, other_im) = ([getattr(inner, part)(v) for v in p[:2]] for part in ("real", "imag"))
-        nan, other_nan = is_nan(inner, p[0]), is_nan(inner, p[1])
-        tied = inner.and_(inner.not_(before(re, other_re)), inner.not_(before(other_re, re)))
-        inside = inner.or_(before(re, other_re), inner.and_(tied, before(im, other_im)))
+    def comes_first(inner: Build, x: I, y: I, *_: I) -> I:
+        if not x.shape.element_type.is_complex:
+            return before(inner, x, y)
+        (re, other_re), (im, other_im) = ([getattr(inner, part)(v) for v in (x, y)] for part in ("real", "imag"))
+        nan, other_nan = is_nan(inner, x), is_nan(inner, y)
+        tied = inner.and_(inner.not_(before(inner, re, other_re)), inner.not_(before(inner, other_re, re)))
+        inside = inner.or_(before(inner, re, other_re), inner.and_(tied, before(inner, im, other_im)))
         differ = inner.xor(nan, other_nan)
-        root = inner.select(differ, other_nan, inside)
-    else:
-        root = before(p[0], p[1])
-    computation = Computation(
-        f"{b.name}.before.{b.count}", p + [n for n in post_order(root) if n.opcode != "parameter"], root
-    )
+        return inner.select(differ, other_nan, inside)
+
+    computation = b.shared_computation("before", types, comes_first)
     result = b.make("sort", *operands, dimensions=(axis,), is_stable=True, to_apply=computation)
     if len(operands) == 1:
         return (result,)

@@ -163,9 +163,7 @@ class Places:
 
 def _last(b: Build, x: I) -> Computation:
     """The reducer that keeps the written value."""
-    p = [Instruction(n, "parameter", Shape(x.shape.element_type), [], {"number": k}) for k, n in enumerate("ab")]
-    b.count += 1
-    return Computation(f"{b.name}.last.{b.count}", p, p[1])
+    return b.shared_computation("last", (x.shape.element_type,) * 2, lambda _, old, new: new)
 
 
 # -- keys
@@ -459,7 +457,8 @@ def assign(a: Traced, key: Any, value: Any) -> None:
     view, places = parsed.of(a)
     if places is None:
         if parsed.is_element and np.ndim(value):
-            np.zeros(())[()] = np.zeros(np.shape(value))  # NumPy's error, of releases that do not convert it
+            # NumPy's error, of releases and types that do not convert it: the truth of one element has a value.
+            np.zeros(1, view.dtype)[0] = np.zeros(np.shape(value))
         if isinstance(value, Traced):
             _check_scalar(b, value, view.dtype)
         fill(view, value)

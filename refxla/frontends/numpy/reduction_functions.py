@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from refxla_spec.errors import UnsupportedError
-from refxla_spec.module import Computation, Instruction, WindowDimension, post_order
-from refxla_spec.types import BY_DTYPE, S64, Shape
+from refxla_spec.module import Computation, WindowDimension
+from refxla_spec.types import BY_DTYPE, S64
 
 from ...ir.builder import Build
 from .array import Traced
@@ -31,14 +31,12 @@ _EXTREMES = {
 
 def reducer_of(b: Build, opcode: str, x: I) -> Computation:
     """The computation that combines two elements of an array by one of the operations of REDUCERS."""
-    t = Shape(x.shape.element_type)
-    p = [Instruction(n, "parameter", t, [], {"number": k}) for k, n in enumerate("ab")]
-    name = f"{b.name}.{opcode}.{b.count}"
-    if opcode in _EXTREMES:
-        root = _EXTREMES[opcode](Build(name), *p)
-        return Computation(name, p + [i for i in post_order(root) if i.opcode != "parameter"], root)
-    root = Instruction("r", opcode, t, p)
-    return Computation(name, [*p, root], root)
+
+    def combined(inner: Build, a: I, b: I) -> I:
+        extreme = _EXTREMES.get(opcode)
+        return inner.make(opcode, a, b) if extreme is None else extreme(inner, a, b)
+
+    return b.shared_computation(opcode, (x.shape.element_type,) * 2, combined)
 
 
 def identity_of(opcode: str, dtype: np.dtype) -> Any:
@@ -336,19 +334,16 @@ def arg_extreme(opcode: str) -> Callable[..., Any]:
         last = np.int64(2**62) if t.bits == 64 or a.shape[d] >= 2**31 else np.int32(2**31 - 1)
         places = BY_DTYPE[last.dtype]
         index = b.iota(places, a.shape, d)
-        types = (t, places, t, places)
-        p = [Instruction(f"p{n}", "parameter", Shape(e), [], {"number": n}) for n, e in enumerate(types)]
-        inner = Build("better")
-        v, i, w, j = p
-        better = inner.compare(v, w, direction=direction)
-        if t.is_float:
-            better = inner.or_(better, is_nan(inner, v))  # the first of several, since elements are taken in order
-        equal = inner.compare(v, w, direction="EQ")
-        first = inner.or_(better, inner.and_(equal, inner.compare(i, j, direction="LT")))
-        root = inner.tuple(inner.select(better, v, w), inner.select(first, i, j))
-        computation = Computation(
-            f"{b.name}.better.{b.count}", p + [n for n in post_order(root) if n.opcode != "parameter"], root
-        )
+
+        def better_of(inner: Build, v: I, i: I, w: I, j: I) -> I:
+            better = inner.compare(v, w, direction=direction)
+            if t.is_float:
+                better = inner.or_(better, is_nan(inner, v))  # the first of several, since elements are taken in order
+            equal = inner.compare(v, w, direction="EQ")
+            first = inner.or_(better, inner.and_(equal, inner.compare(i, j, direction="LT")))
+            return inner.tuple(inner.select(better, v, w), inner.select(first, i, j))
+
+        computation = b.shared_computation(f"arg_{opcode}", (t, places) * 2, better_of)
         start = lift(b, identity_of(opcode, a.dtype)), lift(b, last)
         pair = b.make("reduce", a.instruction, index, *start, dimensions=(d,), to_apply=computation)
         place = b.convert(b.make("get-tuple-element", pair, index=1), S64)

@@ -19,7 +19,7 @@ from . import dispatch
 from .advice import unsupported
 from .array import Traced
 from .dispatch import xp
-from .extremes import compared, extreme, ignoring_nan, ordered
+from .extremes import CLIP, compared, extreme, ignoring_nan, ordered
 from .folds import accumulate_in_order, reduce_in_order
 from .number import Number
 from .reduction_functions import LOGICAL, REDUCERS, accumulate_by, identity_of, is_given, reduce_by
@@ -353,6 +353,10 @@ def _arctan(b: Build, x: I) -> I:
     return b.complex(b.imag(turned), b.negate(b.real(turned)))
 
 
+def _clip(b: Build, x: I, low: I, high: I) -> I:
+    return extreme("LT", "minimum")(b, extreme("GT", "maximum")(b, x, low), high)
+
+
 def _divmod(b: Build, x: I, y: I) -> tuple[I, I]:
     return _floor_divide(b, x, y), _modulo(b, x, y)
 
@@ -370,7 +374,7 @@ UFUNCS: dict[np.ufunc, str | Callable[..., Any]] = {
     np.arctan: _arctan, np.arctan2: "atan2", np.sinh: "sinh", np.cosh: "cosh", np.tanh: "tanh",
     np.arcsinh: "asinh", np.arccosh: "acosh", np.arctanh: "atanh",
     np.hypot: _hypot, np.logaddexp: _logaddexp, np.logaddexp2: _logaddexp2,
-    np.maximum: extreme("GT", "maximum"), np.minimum: extreme("LT", "minimum"),
+    np.maximum: extreme("GT", "maximum"), np.minimum: extreme("LT", "minimum"), CLIP: _clip,
     np.fmax: ignoring_nan("maximum"), np.fmin: ignoring_nan("minimum"),
     np.floor: _rounded("floor"), np.ceil: _rounded("ceil"), np.trunc: _trunc, np.rint: _rint,
     np.isnan: _of_floats(is_nan, False), np.isfinite: _of_floats(_is_finite, True),

@@ -38,6 +38,7 @@ from . import (  # noqa: F401 - they fill the table
 )
 from .decompositions import is_random
 from .lowering import DRAWN, INDEX, LINEAR_ALGEBRA, LOWERINGS, I, Lowering, NotLowered, overload_of, rule_of
+from .openmp import release_waiting_threads
 from .tensors import inverse, memory_order, shape_of, to_array, to_tensor
 
 _INLINE_CONSTANT_ELEMENTS = 64  # elements up to which a constant tensor is part of the program
@@ -393,6 +394,7 @@ class CompiledGraph:
         self._written = lowered.written
         wanted = [(a.output_index[0], a.parameter) for a in lowered.module.aliases] if lowered.module else []
         placed = getattr(getattr(program, "plan", None), "aliases", ())  # the reference has no plan
+        self._gain_us = getattr(program, "gain_us", 0.0)
         self._donations = [parameter for result, parameter in placed if (result, parameter) in wanted]
 
     def parameters(self, arguments: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
@@ -413,6 +415,7 @@ class CompiledGraph:
         arrays: tuple[np.ndarray[Any, Any], ...] = ()
         if self.program is not None:
             parameters = self.parameters(arguments)
+            release_waiting_threads(self._gain_us)
             arrays = (
                 self.program.in_place(parameters, self._donations) if self._donations else self.program(*parameters)
             )
