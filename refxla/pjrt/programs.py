@@ -131,12 +131,12 @@ class LoadedProgram:
         return executable_file.pack(self.executor.saved(program=self.hlo, options=self.options))
 
 
-def _header(hlo: bytes, given: Any, count: int) -> bytes:
-    """What JAX's own code reads of a program for so many devices: its HloModuleProto `given`, `hlo` in bytes, with a
+def _header(hlo: bytes, message: Any, count: int) -> bytes:
+    """What JAX's own code reads of a program for so many devices: its HloModuleProto `message`, `hlo` in bytes, with a
     single operation in place of the computation of the results, as a serialized HloModuleProtoWithConfig."""
-    shape, parameters = given.host_program_shape, range(len(given.host_program_shape.parameters))
-    entry, name = given.entry_computation_id, given.entry_computation_name
-    header = HloModuleProto(name=given.name, id=given.id, entry_computation_id=entry, entry_computation_name=name)
+    shape, parameters = message.host_program_shape, range(len(message.host_program_shape.parameters))
+    entry, name = message.entry_computation_id, message.entry_computation_name
+    header = HloModuleProto(name=message.name, id=message.id, entry_computation_id=entry, entry_computation_name=name)
     header.host_program_shape.CopyFrom(shape)
     computation = header.computations.add(name=name, id=entry, root_id=len(parameters), program_shape=shape)
     for number in parameters:
