@@ -34,6 +34,17 @@ cdef list texts = []  # keeps the memory of C strings
 device_count = 0
 
 
+cdef class GarbageCallback:
+    """A function for `gc.callbacks` that calls `collect` without arguments. Python handles no signal when it is called:
+    it would when a function in Python is, and an exception of the handler would be reported there, and lost."""
+
+    def __init__(self, collect):
+        self.collect = collect
+
+    def __call__(self, phase, info):
+        self.collect()
+
+
 def configure(count: int, version: str) -> None:
     """Creates `count` devices; `version` is the version that the platform reports. It is called once, before all else.
 

@@ -43,16 +43,17 @@ _PACKAGES = ("refxla", "refxla_spec")
 class Compilation:
     """The result of compiling a program. `plan` has no fusions, and its kernels' arguments name no instructions;
     `arity` is the number of the entry's parameters; for a program with dynamic shapes, `dynamic` has the array shapes
-    of its parameters, those of its results, and whether it has a single result."""
+    of its parameters, those of its results, and whether it has a single result. `note` is that of its Source."""
 
     plan: Plan
     program: Program
     cost: Cost
     arity: int
     dynamic: tuple[tuple[Shape, ...], tuple[Shape, ...], bool] | None
+    note: object | None = None
 
     @staticmethod
-    def of(module: Module, plan: Plan, program: Program, cost: Cost) -> Compilation:
+    def of(module: Module, plan: Plan, program: Program, cost: Cost, note: object | None = None) -> Compilation:
         """The compilation of a module, whose plan may still have its fusions."""
         parameters, root = module.entry.parameters, module.entry.root.shape
         dynamic = None
@@ -61,7 +62,7 @@ class Compilation:
             dynamic = (shapes, tuple(leaves(root)), not root.is_tuple)
         kernels = _Bare()
         bare = replace(plan, kernels=tuple(map(kernels.kernel, plan.kernels)), fusions=())
-        return Compilation(bare, program, cost, len(parameters), dynamic)
+        return Compilation(bare, program, cost, len(parameters), dynamic, note)
 
 
 class _Bare:

@@ -200,6 +200,11 @@ class Compiled(Executable):
         return self._compilation.arity
 
     @property
+    def note(self) -> object | None:
+        """The note of its Source (ir/fingerprint.py), also if it was compiled by another process."""
+        return self._compilation.note
+
+    @property
     def cost(self) -> Cost:
         """Bytes moved and operations executed by one call, as counted by the compiler (a loop counts as one
         iteration)."""
@@ -315,6 +320,20 @@ def compile_module(
         return _autotune(request) if options.tune else compile_request(request, in_background)
 
 
+def cached_module(source: Source, options: Options = _DEFAULTS) -> Compiled | None:
+    """The executable of a program that was compiled earlier, for the same device and with the same options, from the
+    cache on disk; None if it is not there, or if the device cannot be used, which `compile_module` explains."""
+    if options.device == REFERENCE or options.tune:
+        return None
+    try:
+        chosen, _ = choose(options.device)
+        request = Request(source, chosen, options.without, target_of(chosen, options))
+    except DeviceError:
+        return None
+    compilation = compilation_cache.load(request.key()) if chosen.is_present else None
+    return None if compilation is None else _make_executable(request, compilation)
+
+
 def uses_library(options: Options) -> bool:
     """Whether a program compiled with these options calls a library for linear algebra."""
     if options.device == REFERENCE or not is_asked_for(options.linear_algebra):
@@ -372,7 +391,7 @@ def _build(request: Request, in_background: bool = False) -> Compiled:
             builder = Builder(request.target, part_size(device), build.take, linked_parts(device), can_link(device))
             planning = plan_module(source.module, request.target, request.without, builder.add)
             plan = planning[1].plan
-            compilation = Compilation.of(source.module, plan, builder.program(plan.kernels), cost_of(plan))
+            compilation = Compilation.of(source.module, plan, builder.program(plan.kernels), cost_of(plan), source.note)
             compilation_cache.save(request.key(), compilation)  # while the last parts are compiled
             executable = _make_executable(request, compilation, planning, build, in_background=in_background)
             stack.pop_all()  # the executable ends the build, perhaps later

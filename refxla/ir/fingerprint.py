@@ -23,11 +23,14 @@ class Source:
     """A program whose Module is made only when requested.
 
     `fingerprint` is the same text for the same program, or None for one that is not cached on disk; `make` returns the
-    module, and may raise what reading a program raises; `size` is the approximate number of its instructions.
+    module, and may raise what reading a program raises; `size` is the approximate number of its instructions; `note` is
+    a value of a frontend's that is stored with its compilation (compiler/serialization.py says which values can be).
     """
 
-    def __init__(self, fingerprint: str | None, make: Callable[[], Module], size: int = 0) -> None:
-        self.fingerprint, self._make, self.size = fingerprint, make, size
+    def __init__(
+        self, fingerprint: str | None, make: Callable[[], Module], size: int = 0, note: object | None = None
+    ) -> None:
+        self.fingerprint, self._make, self.size, self.note = fingerprint, make, size, note
 
     @staticmethod
     def of(module: Module) -> Source:

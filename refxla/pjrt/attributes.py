@@ -4,12 +4,14 @@ in which results are placed (in HLO the memory space of a layout), and their ord
 
 from __future__ import annotations
 
+import io
 import re
 from typing import Any
 
 from jax._src.interpreters.mlir import make_ir_context
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
+from jaxlib.mlir.passmanager import PassManager
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.types import TUPLE
 
@@ -50,6 +52,17 @@ def check_layouts(program: bytes) -> None:
 def memory_kinds(message: Any) -> tuple[int, ...]:
     """The kind of memory of each result of an HloModuleProto, as its index in MEMORY_KIND_NAMES."""
     return tuple(_SPACES.index(shape.layout.memory_space) for shape in _results(message))
+
+
+def without_locations(program: bytes) -> bytes:
+    """A StableHLO artifact without the places in the user's sources, of which it names one for each operation: equal
+    for equal programs, in which function and line they may be written. Not to be read as a StableHLO artifact."""
+    out = io.BytesIO()
+    with make_ir_context() as context, ir.Location.unknown(context):
+        module = ir.Module.parse(program)
+        PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
+        module.operation.write_bytecode(out)
+    return out.getvalue()
 
 
 def _values(program: bytes, name: str, *groups: str) -> list[str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import threading
@@ -11,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax
-from jax._src import compilation_cache, compiler, distributed, xla_bridge
+from jax._src import compilation_cache, compiler, distributed, lib, xla_bridge
 from jax._src.interpreters import mlir, pxla
 from jaxlib import _jax
 from jaxlib.mlir.dialects import stablehlo
@@ -58,6 +59,7 @@ def register() -> None:
         compiler.register_xla_runtime_error_handler(_interruption)
         interoperability.register()
         foreign_functions.record()
+        _keep_interrupts_of_collections()
         setattr(pxla.MeshComputation, "cost_analysis", _cost_analysis)  # noqa: B010
         compilation_cache.is_cache_used = _is_cache_used
         table = pjrt.interface({"current": _version(stablehlo.get_current_version())})
@@ -115,6 +117,15 @@ def _interruption(problem: Exception) -> BaseException | None:
     if text.startswith(f"CANCELLED: {compile_service.Interruption.__name__}"):
         return compile_service.interruption()
     return KeyboardInterrupt() if text.startswith("CANCELLED: KeyboardInterrupt") else None
+
+
+def _keep_interrupts_of_collections() -> None:
+    """Makes Control-C during a garbage collection an exception of the program. JAX has Python call a function with each
+    collection, of which there are many while it traces; an exception in that function is reported, and the program
+    goes on."""
+    python = getattr(lib, "_xla_gc_callback", None)
+    if python in gc.callbacks:
+        gc.callbacks[gc.callbacks.index(python)] = pjrt_client.GarbageCallback(_jax.collect_garbage)
 
 
 def _refuse(problem: InputError) -> None:

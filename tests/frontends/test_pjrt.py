@@ -495,6 +495,23 @@ def test_an_interruption_while_the_plugin_is_loaded():
     assert out == "interrupted 6 refxla\n"
 
 
+def test_no_function_of_python_is_called_with_a_garbage_collection():
+    """Python would handle Control-C in it, report the exception, and let the program go on."""
+    run("""
+        import gc, sys
+        from refxla._core.pjrt_client import GarbageCallback
+        jnp.ones(3)
+        gc.collect()
+        called = []
+        sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+        gc.collect()
+        sys.setprofile(None)
+        assert not called and any(isinstance(callback, GarbageCallback) for callback in gc.callbacks), called
+        GarbageCallback(lambda: called.append("here"))("start", {})
+        assert called == ["here"]
+    """)
+
+
 def test_without_a_compilation_cache_jax_computes_no_keys(tmp_path):
     """A key takes JAX a tenth of the time of an operation outside of jit. A directory may still be named later."""
     run(
@@ -532,8 +549,8 @@ def test_a_program_may_replace_the_clock(tmp_path):
 
 
 def test_a_program_that_is_known_is_not_converted():
-    """The next process takes the HLO from the cache on disk; a program that calls functions of the process is
-    converted anew."""
+    """The next process finds it in the cache on disk, whatever line it is on; a program that calls functions of the
+    process is converted anew, and so is one that is shown."""
     program = """
         import os
         from refxla.pjrt import programs
@@ -545,9 +562,12 @@ def test_a_program_that_is_known_is_not_converted():
         shape = jax.ShapeDtypeStruct((3,), jnp.float32)
         jax.jit(lambda x: jax.pure_callback(lambda a: a + 1, shape, x))(np.ones(3, np.float32)).block_until_ready()
         print(len(converted))
+        made = f.lower(np.zeros(7, np.float32)).compile()
+        assert "cosine" in made.as_text() or "exponential" in made.as_text()
+        print(len(converted))
     """
     run(program)
-    assert run(program) == "0\n1\n"
+    assert run("\n\n" + program) == "0\n1\n2\n"
 
 
 def test_the_passes_are_asked_for_by_who_shows_the_program_alone():

@@ -52,24 +52,23 @@ class KernelLibrary:
     """The kernels of a part. `addresses` has their functions, which exist as long as this object."""
 
     def __init__(self, device: Device, part: ProgramPart, files: Sequence[Path]) -> None:
-        """Loads the libraries, one for each kernel of the part. Raises OSError or AttributeError for files that are not
-        PoCL's."""
+        """Loads the libraries, one for each kernel of the part. Raises OSError for files that are not PoCL's."""
         self._device, self._part = device, part
-        self._libraries: list[ctypes.CDLL] = []
+        self._libraries: list[int] = []  # handles; a CDLL would be a class of its own for each
         self._imported: list[KernelLibrary] = []  # to keep them loaded
         self.addresses: dict[str, int] = {}
         for kernel, file in zip(part.functions, files, strict=True):
-            library = ctypes.CDLL(str(file), mode=os.RTLD_NOW | os.RTLD_LOCAL)
-            weakref.finalize(self, _ctypes.dlclose, library._handle).atexit = False
+            library = _ctypes.dlopen(str(file), os.RTLD_NOW | os.RTLD_LOCAL)
+            weakref.finalize(self, _ctypes.dlclose, library).atexit = False
             self._libraries.append(library)
             _touch_pages(library)
-            self.addresses[kernel] = _address(library, f"_pocl_kernel_{kernel}_workgroup")
+            self.addresses[kernel] = _ctypes.dlsym(library, f"_pocl_kernel_{kernel}_workgroup")
 
     @property
     def exports(self) -> dict[str, int]:
-        """The addresses of the functions that other parts call, which are in the last kernel's library. Raises
-        AttributeError for one that does not exist."""
-        return {name: _address(self._libraries[-1], name) for name in self._part.exports}
+        """The addresses of the functions that other parts call, which are in the last kernel's library. Raises OSError
+        for one that does not exist."""
+        return {name: _ctypes.dlsym(self._libraries[-1], name) for name in self._part.exports}
 
     def import_from(self, parts: Sequence[KernelLibrary], addresses: Mapping[str, int]) -> None:
         """Links the functions that this part imports to the `addresses` of these parts' exports. Raises KeyError for
@@ -77,8 +76,8 @@ class KernelLibrary:
         self._imported = [part for part in parts if part is not self]
         for library in self._libraries:
             for name in self._part.imports:
-                with contextlib.suppress(ValueError):  # a kernel that does not call it
-                    ctypes.c_void_p.in_dll(library, link_name(name)).value = addresses[name]
+                with contextlib.suppress(OSError):  # a kernel that does not call it
+                    ctypes.c_void_p.from_address(_ctypes.dlsym(library, link_name(name))).value = addresses[name]
 
     @cached_property
     def _program(self) -> Any:
@@ -97,12 +96,12 @@ class KernelLibrary:
         return number
 
 
-def _touch_pages(library: ctypes.CDLL) -> None:
+def _touch_pages(library: int) -> None:
     """Maps every page of a loaded library now. Kernels load constants by masked instructions; if all elements are
     masked out, the processor does not read the page, so it is never mapped, and while it is not mapped, each such
     instruction takes a hundred times as long. The page with the constants of a rare case would never be mapped."""
     # the first field of the link_map of glibc, and of the dso of musl
-    base = ctypes.c_size_t.from_address(library._handle).value
+    base = ctypes.c_size_t.from_address(library).value
     (table,) = struct.unpack("<Q", ctypes.string_at(base + 0x20, 8))
     size, count = struct.unpack("<HH", ctypes.string_at(base + 0x36, 4))
     for n in range(count):
@@ -110,13 +109,6 @@ def _touch_pages(library: ctypes.CDLL) -> None:
         if kind == _PT_LOAD and flags & _PF_R and length:
             for page in range(begin // mmap.PAGESIZE, -(-(begin + length) // mmap.PAGESIZE)):
                 ctypes.string_at(base + page * mmap.PAGESIZE, 1)
-
-
-def _address(library: ctypes.CDLL, name: str) -> int:
-    """The address of a function. Raises AttributeError if it does not exist."""
-    address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
-    assert address is not None  # a symbol that is found has an address
-    return address
 
 
 def links(device: Device) -> bool:
@@ -130,7 +122,7 @@ def link(libraries: Sequence[KernelLibrary]) -> None:
         addresses = {name: address for library in libraries for name, address in library.exports.items()}
         for library in libraries:
             library.import_from(libraries, addresses)
-    except (AttributeError, KeyError) as problem:
+    except (OSError, KeyError) as problem:
         raise DeviceError(f"PoCL's files of a program lack a function: {problem}") from None
 
 
@@ -160,7 +152,7 @@ def unpacked(content: bytes, directory: Path, device: Device, part: ProgramPart)
             program_files.write(files[-1], archive, own[0])
     try:
         return KernelLibrary(device, part, files)
-    except (OSError, AttributeError) as problem:
+    except OSError as problem:
         for file in files:
             file.unlink(missing_ok=True)
         raise KernelFilesError(str(problem)) from problem
