@@ -18,7 +18,7 @@ from ...analysis.accumulation import accumulator_types, commutative_opcode
 from ...analysis.cost_analysis import element_ns
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...analysis.index_maps import is_elementwise
-from ...analysis.reduction_order import LANES, MIN_UNITS, PANEL_STEP, ReductionOrder, panel_columns, reduction_order
+from ...analysis.reduction_order import LANES, MIN_PANEL, MIN_UNITS, PANEL_STEP, ReductionOrder, panel_columns, reduction_order
 from ...device.description import LINE, Target
 from ...ir.plan import Fusion
 from .. import scalar, wide_vectors, work_items
@@ -147,14 +147,14 @@ def _shared_strips(flow: Dataflow, order: ReductionOrder, target: Target) -> Red
     rest = order.units // -(-order.groups[-1].size // order.strip)  # strips of the same columns
     wanted = -(-target.compute_units // (rest * order.partials))
     columns = -(-order.groups[-1].size // wanted)
-    strip = -(-columns // PANEL_STEP) * PANEL_STEP
+    strip = max(MIN_PANEL, -(-columns // PANEL_STEP) * PANEL_STEP)
     return replace(order, strip=min(order.strip, strip))
 
 
 def _is_shared(flow: Dataflow, target: Target) -> bool:
     """Whether a reduction is worth sharing by all cores, where that costs no launch."""
-    us = flow.size * element_ns(flow.fusion, flow.size, target.costs)
-    return target.persistent and us >= target.costs.share * target.compute_units
+    ns = flow.size * element_ns(flow.fusion, flow.size, target.costs)
+    return target.persistent and ns >= target.costs.share * target.compute_units
 
 
 def _is_unrolled(flow: Dataflow) -> bool:
