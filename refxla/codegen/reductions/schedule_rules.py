@@ -18,7 +18,15 @@ from ...analysis.accumulation import accumulator_types, commutative_opcode
 from ...analysis.cost_analysis import element_ns
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...analysis.index_maps import is_elementwise
-from ...analysis.reduction_order import LANES, MIN_PANEL, MIN_UNITS, PANEL_STEP, ReductionOrder, panel_columns, reduction_order
+from ...analysis.reduction_order import (
+    LANES,
+    MIN_PANEL,
+    MIN_UNITS,
+    PANEL_STEP,
+    ReductionOrder,
+    panel_columns,
+    reduction_order,
+)
 from ...device.description import LINE, Target
 from ...ir.plan import Fusion
 from .. import scalar, wide_vectors, work_items
