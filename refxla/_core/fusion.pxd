@@ -91,6 +91,7 @@ cdef class InstructionFusion:
     cdef bint can_output(self, Group group, int p, int tag)
     cdef place_hero(self, int p, dict users, bint in_memory)
     cdef int hero_obstacle(self, Group group, int p, int tag, list edges)
+    cdef bint is_long_epilogue(self, Group group, int p)
     cdef bint computes_in_pieces(self, Group group)
     cdef bint needs_rows(self, Group group, int p)
     cdef bint rows_fit(self, int p)

@@ -631,7 +631,7 @@ cdef class InstructionFusion:
                 return U_SECOND_HERO
             return -1 if tag == FULL and group.space == g.space[p] else U_INDEX
         if group.kind == K_LOOP and tag == FULL and group.space == g.space[p]:
-            return -1  # its users become the epilogue
+            return U_FEW_AT_ONCE if self.is_long_epilogue(group, p) else -1  # its users become the epilogue
         if tag != signature or tag <= 0:
             return U_INDEX
         if group.kind == K_REDUCTION:
@@ -643,6 +643,20 @@ cdef class InstructionFusion:
         if group.kind != K_LOOP:
             return U_SECOND_HERO
         return -1 if self.rows_fit(p) else U_ROWS
+
+    cdef bint is_long_epilogue(self, Group group, int p):
+        """Whether a loop over the results of p, a sum of rows, takes less time as a kernel of its own: the epilogue of a
+        row has no vectors, unless the rows are so short that a vector has an element of each of several rows."""
+        cdef Graph g = self.g
+        cdef double work = 0
+        cdef int n
+        if not g.is_row[p] or g.row_length[p] < LANES or not g.pieces:  # (a GPU has no such vectors)
+            return False
+        for n in group.tags:
+            if g.group[n] == N_ELEMENTWISE and g.elements[n] == g.elements[p]:
+                work += g.flops[n]
+        work *= g.elements[p] * (LANES - 1) * self.operation_ns
+        return work > (self.phase_ns if self.shared else self.launch_ns) + 2 * g.bytes[p] * self.byte_ns
 
     cdef bint computes_in_pieces(self, Group group):
         """Whether a loop computes functions in pieces, which no epilogue does."""

@@ -9,7 +9,7 @@ from refxla_spec.module import Instruction
 
 from ..device.description import Costs
 from ..ir.library_calls import LibraryRoutine, is_batched
-from ..ir.op_table import ELEMENTWISE, HERO, ROWS, flops_of, overwritten, row
+from ..ir.op_table import ELEMENTWISE, FUNCTIONS, HERO, ROWS, flops_of, overwritten, row
 from ..ir.plan import Fusion, Plan
 
 _TAKES = ("slice", "dynamic-slice", "gather")
@@ -57,7 +57,16 @@ def fusion_cost(fusion: Fusion) -> Cost:
 
 def element_ns(fusion: Fusion, size: int, costs: Costs) -> float:
     """The nanoseconds that one core takes for each of the `size` elements of a fusion's loop."""
-    return sum(row(i).work(i) for i in _counted(fusion)) * costs.element_flop / max(1, size)
+    return _operations_ns(fusion, costs) / max(1, size)
+
+
+def _operations_ns(fusion: Fusion, costs: Costs) -> float:
+    """The nanoseconds that one core takes for the operations of one run of a fusion's kernel."""
+    total = 0.0
+    for i in _counted(fusion):
+        operation = costs.function_flop if i.opcode in FUNCTIONS else costs.flop
+        total += row(i).work(i) * (ONE_BY_ONE if i.shape.is_tuple else flops_of(i)) * operation
+    return total
 
 
 def _counted(fusion: Fusion) -> list[Instruction]:
@@ -97,10 +106,9 @@ def _written(i: Instruction) -> int:
 def kernel_us(fusion: Fusion, costs: Costs) -> float:
     """The microseconds that a fusion's kernel takes on one core, by the cost model."""
     moved = _read_by(fusion) + sum(_written(i) for i in fusion.outputs)
-    work = sum(ROWS[i.opcode].work(i) * (ONE_BY_ONE if i.shape.is_tuple else flops_of(i)) for i in _counted(fusion))
     # Small inputs are mostly still in the core's own cache, which is twice as fast.
     byte = costs.byte / 2 if moved <= costs.caches.second // 4 else costs.byte
-    return (work * costs.flop + moved * byte) / 1e3
+    return (_operations_ns(fusion, costs) + moved * byte) / 1e3
 
 
 def library_call_us(i: Instruction, call: LibraryRoutine, costs: Costs) -> float:

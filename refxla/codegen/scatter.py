@@ -6,13 +6,16 @@ batching dimensions or, without these, the dimensions of a block that are not in
 runs of memory, one item owns everything, which reaches the speed of memory if blocks are prefetched; if there are many
 items, each owns some of the blocks: it scans the indices of all updates, a few at a time, and applies the updates of
 its own blocks. Updates that are known to write different elements (unique_indices) need no order: then an item owns a
-part of the updates. Sums and products of f16 and bf16 are computed in f32 and rounded once.
+part of the updates. Where there are many updates of few elements, and the results do not depend on how updates are
+grouped (minima, maxima, sums of integers), an item combines a part of the updates, too: the first one in the operand,
+the others in copies of their own, which start as the neutral element. The last item that has finished combines these
+with the operand, in their order. Sums and products of f16 and bf16 are computed in f32 and rounded once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from math import prod
 
@@ -20,9 +23,9 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 
 from ..analysis.access_patterns import AccessPattern
-from ..analysis.accumulation import accumulator_types
+from ..analysis.accumulation import accumulator_types, commutative_opcode
 from ..analysis.index_expression import Index, constant, delinearize, linearize, variable
-from ..device.description import Target
+from ..device.description import LINE, Target
 from ..ir.plan import Argument, Fusion, Kernel
 from . import scalar, work_items
 from .c_block import Block
@@ -31,12 +34,15 @@ from .elemental_ir_emitter import ElementalIrEmitter
 from .elemental_rules import combine as combine_in_f32
 from .index_printer import c_of
 from .kernel_arguments import hero_of, input_argument, output_argument
+from .reductions.accumulators import neutral_element
 
 LITTLE = 16384  # updates up to which one item is enough
 SHORTEST = 16  # elements of a cache line of f32
 SHORT = 64  # elements of a block's part, below which blocks are not divided
 LONG = 32  # elements of a block, from which on it pays that each item scans all indices
 MANY = 4  # compute units, from which on items own blocks: fewer are no faster than one that reads all updates in order
+PARTED = 4096  # updates, from which on items combine them in copies
+TIMES = 16  # updates for each element of a copy, at least: other cores have written what the last one combines
 STRIP = 4096  # contiguous elements with one owner, at most: processors prefetch pages, not only lines
 LOOKED_AT = 1024  # indices that an item scans before it applies its own updates among them
 # The distance, in updates, at which blocks, and elements of updates that are not contiguous, are prefetched.
@@ -44,6 +50,14 @@ PREFETCH_DISTANCE = 12
 MOST_PREFETCHED = 256  # elements of them, at most
 CACHED = 1 / 4  # of a core's own caches: a smaller operand stays there anyway
 FAR = 2  # of the same: of a larger operand, lines that are only written are prefetched
+
+
+# Operations, and the types in which results do not depend on how their operands are grouped.
+_INTEGERS = ("s32", "u32", "s64", "u64")
+_GROUPED = {
+    **dict.fromkeys(("maximum", "minimum"), ("f32", "f64", *_INTEGERS)),
+    **dict.fromkeys(("add", "multiply", "and", "or", "xor"), _INTEGERS),
+}
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -90,8 +104,56 @@ def combining_kernel(
     """The kernel that combines the updates into the memory of the arguments `written`."""
     inputs = inputs_of(fusion, (walk.indices, *walk.updates))
     elements, block = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)}), Block()
-    walk.emit(elements, block, [f"a{len(inputs) + n}" for n in range(len(written))])
-    return (Kernel(fusion.name, block.text(), (*map(input_argument, inputs), *written), walk.items),)
+    arguments, pointers = (*map(input_argument, inputs), *written), [f"a{len(inputs) + n}" for n in range(len(written))]
+    if walk.parts == 1:
+        walk.emit(elements, block, pointers)
+        return (Kernel(fusion.name, block.text(), arguments, walk.items),)
+    copies = Copies(walk, pointers[0], f"a{len(arguments)}")
+    with copies.part(elements, block) as (pointer, bounds):
+        walk.emit(elements, block, [pointer], bounds)
+    arguments = (*arguments, Argument("workspace", "uchar", bytes=copies.bytes))
+    return (Kernel(fusion.name, block.text(), arguments, walk.items, global_only=True),)
+
+
+class Copies:
+    """The copies of an operand in which the items after the first one combine their parts of the updates: in the
+    `workspace`, after the number of the items that have finished. `operand` is that in which the first one does."""
+
+    def __init__(self, walk: ScatterWalk, operand: str, workspace: str) -> None:
+        self.walk, self.operand, self.workspace = walk, operand, workspace
+        self.size, self.type = walk.operands[0].shape.size, walk.types[0]
+        self.c_type = scalar.storage_type(self.type)
+        bytes = walk.operands[0].shape.element_type.bytes
+        self.pitch = -(-self.size * bytes // LINE) * LINE // bytes  # elements: no two copies share a cache line
+        self.bytes = LINE + (walk.parts - 1) * self.pitch * bytes
+
+    @contextmanager
+    def part(self, e: ElementalIrEmitter, block: Block) -> Iterator[tuple[str, tuple[str, str]]]:
+        """The code around the loops of an item over its part of the updates: gives the C name of the array that they
+        write, and the bounds of the outermost loop."""
+        walk = self.walk
+        assert walk.outermost is not None  # or there is one part
+        size = walk.sizes[walk.outermost]
+        each = -(-size // walk.parts)
+        copies, own, i, begin, end = (e.names.fresh(prefix) for prefix in ("copies", "own", "i", "begin", "end"))
+        block.line(f"__global {self.c_type}* {copies} = (__global {self.c_type}*)({self.workspace} + {LINE});")
+        place = f"item == 0 ? {self.operand} : {copies} + (item - 1) * {self.pitch}"
+        block.line(f"__global {self.c_type}* {own} = {place};")
+        neutral = neutral_element(commutative_opcode(walk.hero.to_apply), self.type)
+        block.line(f"if (item > 0) for (int {i} = 0; {i} < {self.size}; ++{i}) {own}[{i}] = {neutral};")
+        block.line(f"const int {begin} = item * {each};")
+        block.line(f"const int {end} = {begin} + {each} < {size} ? {begin} + {each} : {size};")
+        yield own, (begin, end)
+        counter, copy = f"((volatile __global int*){self.workspace})", e.names.fresh("copy")
+        block.line(f"if (RX_ARRIVE({counter}) != {walk.parts - 1}) return;")
+        block.line(f"*{counter} = 0;")
+        with (
+            block.scope(f"for (int {copy} = 0; {copy} < {walk.parts - 1}; ++{copy})"),
+            block.scope(f"for (int {i} = 0; {i} < {self.size}; ++{i})"),
+        ):
+            other = e.assign(self.type, scalar.load(self.type, f"{copies}[{copy} * {self.pitch} + {i}]"), block)
+            (value,) = walk.applied(e, block, [scalar.load(self.type, f"{self.operand}[{i}]")], [other])
+            block.line(f"{self.operand}[{i}] = {scalar.store(self.type, value)};")
 
 
 def _conversion(
@@ -146,6 +208,7 @@ class ScatterWalk:
             last = max((d for d, n in enumerate(self.sizes) if n > 1), default=None)
             self.inner = not batched and last in free
         self.loop_dimensions = [d for d in range(len(self.sizes)) if d not in self.shared]
+        self.outermost = next((d for d in self.loop_dimensions if self.sizes[d] > 1), None)
         # The types in which values are combined: the elements' own where each element is written once.
         own = [type_name(o) for o in self.operands]
         self.types = own if self.is_unique() else list(accumulator_types(hero.to_apply))
@@ -163,6 +226,20 @@ class ScatterWalk:
             self.owners = self._count_owners(target)
         empty = prod(self.sizes) == 0 or not self.operands[0].shape.size
         self.items = 0 if empty else self.owners if self.owners > 1 else -(-self.width // self.part)
+        self.parts = self._count_parts(target) if self.items == 1 else 1
+        self.items = max(self.items, self.parts)
+
+    def _count_parts(self, target: Target) -> int:
+        """The number of items that combine a part of the updates each, in copies of the operand."""
+        opcode = commutative_opcode(self.hero.to_apply)
+        if target.capabilities.coalescing or len(self.operands) > 1 or self.outermost is None or self.is_unique():
+            return 1
+        if self.types[0] not in _GROUPED.get(opcode or "", ()) or self.types[0] != type_name(self.operands[0]):
+            return 1
+        count, size = prod(self.sizes), self.operands[0].shape.size
+        if count < PARTED:
+            return 1
+        return min(target.compute_units, self.sizes[self.outermost], 1 + count // (TIMES * size))
 
     def _count_owners(self, target: Target) -> int:
         """The number of work items that own strips of the blocks; 1 where each item takes a part of every block."""
@@ -194,7 +271,10 @@ class ScatterWalk:
         before: bool = index_dimension > self.hero.index_vector_dim
         return self.batch[index_dimension - before]
 
-    def emit(self, e: ElementalIrEmitter, block: Block, pointers: list[str]) -> None:
+    def emit(
+        self, e: ElementalIrEmitter, block: Block, pointers: list[str], bounds: tuple[str, str] | None = None
+    ) -> None:
+        """The loops over the updates that an item combines; of the outermost loop those within the bounds, if given."""
         if not self.items:
             return
         if self.owners > 1:
@@ -204,7 +284,12 @@ class ScatterWalk:
             if not self.inner:
                 self._enter_shared(e, block, scopes, at)
             for d in self.loop_dimensions:
-                at[d], scope = e.loop(self.sizes[d], block)
+                if bounds is None or d != self.outermost:
+                    at[d], scope = e.loop(self.sizes[d], block)
+                else:
+                    name = e.names.fresh("k")
+                    at[d] = variable(name, 0, self.sizes[d] - 1)
+                    scope = block.scope(f"for (int {name} = {bounds[0]}; {name} < {bounds[1]}; ++{name})")
                 scopes.enter_context(scope)
             self._fetch_ahead(e, block, pointers, at)
             starts, conditions = self.starts(e, block, at)
@@ -294,7 +379,7 @@ class ScatterWalk:
 
     def _part_bounds(self) -> tuple[str, str]:
         """The bounds of an item's part of the shared dimensions, as C."""
-        if self.items == 1 or self.owners > 1:
+        if self.part >= self.width:
             return "0", str(self.width)
         begin = f"item * {self.part}"
         end = f"{begin} + {self.part}"

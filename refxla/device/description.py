@@ -31,12 +31,12 @@ class Costs:
     unchanged.
     """
 
-    # Of all cores, with vector instructions: a byte moved, an addition; and a launch.
-    byte: float = 0.03
-    flop: float = 0.012
+    byte: float = 0.03  # a byte that all cores move together
+    flop: float = 0.012  # an addition of one core, with vector instructions
     launch: float = 3000.0
     # Of one core:
     copied_byte: float = 0.1  # a byte that a merged kernel copies
+    function_flop: float = 0.024  # an addition in a function, whose operations wait for each other
     element_flop: float = 0.05  # an addition in an elementwise loop
     library_flop: float = 0.05  # an addition in a LAPACK routine, on matrices of moderate size
     library_call: float = 1000.0  # a call of such a routine on the smallest matrices
@@ -78,6 +78,7 @@ class Costs:
             far=max(self.far * byte, self.cached[-1][1]),  # no memory is faster than the caches in front of it
             panel_far=max(self.panel_far * byte, self.panel_cached[-1][1]),
             flop=self.flop * flop,
+            function_flop=self.function_flop * flop,
             element_flop=self.element_flop * flop,
             library_flop=self.library_flop * flop,
             multiply_add=self.multiply_add * flop,

@@ -23,13 +23,14 @@ from refxla_spec.types import Shape
 
 from .._core.shapes import make
 from ..analysis.while_loop_analysis import Counter, counter_of, loop_invariant_elements
-from ..ir.op_table import ELEMENTWISE, MOVEMENT, ROWS, SOURCE, class_of, flops_of
+from ..ir.op_table import ELEMENTWISE, HERO, MOVEMENT, ROWS, SOURCE, class_of, flops_of
 from .algebraic_simplifier import constant
 from .dce import called_first, settle, sort
 
 MOST_ROWS = 256  # of a slice: a product of more rows uses the matrix often enough
 LEAST_ARRAY = 16  # elements: fewer are computed in registers
 MOST_BYTES = 256 << 20  # of the product of all slices
+MOST_HELD = 16 << 20  # bytes of a product that is much larger than its operands, kept for the whole loop
 SHORTEST_COLUMN = 16  # elements: fewer are not worth a transpose
 EXPENSIVE = 14.0  # of a function: of one element, in additions
 # The same of cheap operations that are together worth an array: reading it takes about as long as so many.
@@ -113,14 +114,16 @@ class _Loop:
         return self.outside[i]
 
     def is_worth(self, i: Instruction) -> bool:
-        """Whether an instruction is expensive, and its value is not much larger than its operands."""
+        """Whether an instruction is expensive, and its value is not much larger than its operands, from which users
+        could compute it; a product is in memory in any case, so that may be larger."""
         if i.opcode not in ROWS or not i.shape.is_array or not i.operands:
             return False
         costly = ROWS[i.opcode].invariant or (
             ROWS[i.opcode].op_class == ELEMENTWISE and ROWS[i.opcode].flops >= EXPENSIVE
         )
         read_bytes = sum(o.shape.bytes for o in i.operands if o.shape.is_array and o.opcode != "broadcast")
-        return (costly and i.shape.bytes <= 2 * read_bytes) or self._are_worth_an_array(i)
+        most = max(2 * read_bytes, MOST_HELD if ROWS[i.opcode].op_class == HERO else 0)
+        return (costly and i.shape.bytes <= most) or self._are_worth_an_array(i)
 
     def _are_worth_an_array(self, i: Instruction) -> bool:
         """Whether an instruction is the last of loop-invariant cheap ones that are together worth an array, which is

@@ -103,7 +103,7 @@ class ComputationCosts:
         return ComputationCost(us, min(us, us / self.cores + self.costs.phase / 1e3), written)
 
     def _of_control_flow(self, i: Instruction) -> ComputationCost | None:
-        """The cost of a loop, or of the longest branch of a conditional."""
+        """The cost of a loop, or the mean of a conditional's branches: nobody knows how often each is taken."""
         if i.opcode == "while":
             return self.of_loop(i)
         if i.opcode != "conditional":
@@ -112,6 +112,9 @@ class ComputationCosts:
         known = [c for c in branches if c is not None]
         if len(known) < len(branches):
             return None
+        count = len(known)
         return ComputationCost(
-            max(c.one_core_us for c in known), max(c.all_cores_us for c in known), max(c.bytes for c in known)
+            sum(c.one_core_us for c in known) / count,
+            sum(c.all_cores_us for c in known) / count,
+            max(c.bytes for c in known),
         )

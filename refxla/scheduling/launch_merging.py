@@ -141,7 +141,7 @@ class LaunchMerger:
             return serial() or (step,)
         steps = self.persistent.counted_loop(step, counted)
         if section is not None and section.parts and len(steps) == 1:
-            self._note_serial_form(steps[0], section, serial, body, trip_count)
+            self._note_serial_form(steps[0], serial, trip_count * section.us, trip_count * self._shared_us(body))
         return steps
 
     def iterations(self, count: int, sub_buffers: SubBuffers, launch: p.Launch) -> p.Launch:
@@ -171,14 +171,14 @@ class LaunchMerger:
     ) -> tuple[p.Step, ...]:
         """A loop on one core; nothing if that takes too many arguments. `shared` are the buffers of which others write
         parts at the same time."""
-        arguments = ArgumentList(counted)
+        arguments, us = ArgumentList(counted), trip_count * section.us
         if not section.resumable and trip_count * max(section.us, self.costs.call_us) <= LAUNCH_US:
             repeated = m.MergedBody((arguments.section(section),), trip_count)
-            launch = self._enter_control_flow(arguments, repeated, [section], trip_count, internal, shared)
+            launch = self._enter_control_flow(arguments, repeated, [section], us, trip_count, internal, shared)
             return () if launch is None else (launch,)
         start, progress, more = self._resumable()
         code = serial_control_flow.counted_loop(arguments, section, trip_count, progress, more)
-        launch = self._enter_control_flow(arguments, code, [section], trip_count, internal, shared)
+        launch = self._enter_control_flow(arguments, code, [section], us, trip_count, internal, shared)
         return () if launch is None else (start, self._resume(launch, progress, more))
 
     def while_loop(
@@ -194,19 +194,21 @@ class LaunchMerger:
             start, progress, _ = self._resumable(predicate)
             arguments = ArgumentList()
             code = serial_control_flow.while_loop(arguments, test, predicate, section, progress)
-            launch = self._enter_control_flow(arguments, code, [test, section], 1, set(internal) - {predicate})
+            own = set(internal) - {predicate}
+            launch = self._enter_control_flow(arguments, code, [test, section], test.us + section.us, 1, own)
             return () if launch is None else (start, self._resume(launch, progress, predicate))
 
         if self._pays(test, condition) and self._pays(section, body):
             return serial() or (step,)
         loop = self.persistent.while_loop(step)
-        self._note_serial_form(loop, Section([*test.parts, *section.parts]), serial, (*condition, *body), 1)
+        self._note_serial_form(loop, serial, test.us + section.us, self._shared_us((*condition, *body)))
         return (loop,)
 
     def branch(
         self, index: int, of_pred: bool, branches: Sequence[Sequence[p.Step]], internal: Collection[int] = ()
     ) -> tuple[p.Step, ...]:
-        """A conditional: one launch where each of its branches is small."""
+        """A conditional: one launch where each of its branches is small. Its cost is the mean of theirs, since nobody
+        knows how often each is taken."""
         step = p.Branch(index, tuple(tuple(x) for x in branches))
         sections = all_or_none(self._section(x) for x in branches)
         if sections is None or not any(section.parts for section in sections):
@@ -214,21 +216,23 @@ class LaunchMerger:
         if any(part.has_barriers for section in sections for part in section.parts):
             return (step,)
 
+        one_core_us = sum(section.us for section in sections) / len(sections)
+
         def serial() -> tuple[p.Step, ...]:
             arguments = ArgumentList()
             if not any(section.resumable for section in sections):
                 code = serial_control_flow.conditional(arguments, index, of_pred, sections, None)
-                launch = self._enter_control_flow(arguments, code, sections, 1, internal)
+                launch = self._enter_control_flow(arguments, code, sections, one_core_us, 1, internal)
                 return () if launch is None else (launch,)
             start, progress, more = self._resumable()
             code = serial_control_flow.conditional(arguments, index, of_pred, sections, (progress, more))
-            launch = self._enter_control_flow(arguments, code, sections, 1, internal)
+            launch = self._enter_control_flow(arguments, code, sections, one_core_us, 1, internal)
             return () if launch is None else (start, self._resume(launch, progress, more))
 
         if all(self._pays(section, x) for section, x in zip(sections, branches, strict=True)):
             return serial() or (step,)
-        parts = [part for section in sections for part in section.parts]
-        self._note_serial_form(step, Section(parts), serial, [s for x in branches for s in x], 1)
+        shared_us = sum(map(self._shared_us, branches)) / len(branches)
+        self._note_serial_form(step, serial, one_core_us, shared_us)
         return (step,)
 
     def _resumable(self, more: int | None = None) -> tuple[p.Step, int, int]:
@@ -244,13 +248,15 @@ class LaunchMerger:
         arguments: ArgumentList,
         body: m.StructuredBody,
         sections: list[Section],
+        us: float,
         trip_count: int,
         internal: Collection[int],
         shared: Collection[int] = (),
     ) -> p.Launch | None:
-        """The launch of a kernel of control flow; None if it has too many arguments."""
+        """The launch of a kernel of control flow, which takes so many microseconds; None if it has too many
+        arguments."""
         parts = [part for section in sections for part in section.parts]
-        inner = self.launches.bound(arguments, body, 1, trip_count * sum(part.us for part in parts))
+        inner = self.launches.bound(arguments, body, 1, us)
         by_item = not inner.kernel.work_group
         framed = with_frame(inner, internal, self.bytes_of, self.scratch, by_item, shared)
         if len(framed.buffers) > self.launches.most_arguments:
@@ -290,20 +296,18 @@ class LaunchMerger:
     def _note_serial_form(
         self,
         step: p.Step,
-        section: Section,
         serial: Callable[[], tuple[p.Step, ...]],
-        body: Sequence[p.Step],
-        trip_count: int,
+        one_core_us: float,
+        shared_us: float,
     ) -> None:
-        """Records how one core would run a step, a loop or conditional of the steps `body`, if that does not take much
-        longer: an enclosing loop may then be one kernel."""
+        """Records how one core would run a step, a loop or conditional that takes it so many microseconds, and all
+        cores `shared_us`, if that does not take much longer: an enclosing loop may then be one kernel."""
         if not self.has_persistent_kernels:
             return
-        shared = trip_count * self._shared_us(body)
         if isinstance(step, p.Launch):
-            shared = self.launches.kernels[step.kernel].persistent_us
-        if trip_count * section.us <= MOST_SLOWER * shared and (steps := serial()):
-            self.serial_forms[step] = SerialForm(steps, shared)
+            shared_us = self.launches.kernels[step.kernel].persistent_us
+        if one_core_us <= MOST_SLOWER * shared_us and (steps := serial()):
+            self.serial_forms[step] = SerialForm(steps, shared_us)
 
     def _calls_of(self, step: p.Step) -> list[MergeableLaunch] | None:
         """A step as parts of a kernel of control flow, which calls what a merged launch calls, or what a kernel with a

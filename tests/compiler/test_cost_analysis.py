@@ -4,7 +4,7 @@ import pytest
 from kernel_driver import fusion_of
 from refxla_spec.text import parse
 
-from refxla.analysis.cost_analysis import fusion_cost, kernel_us
+from refxla.analysis.cost_analysis import element_ns, fusion_cost, kernel_us
 from refxla.device.description import Costs
 
 MIN = "min { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] minimum(a, b) }"
@@ -34,3 +34,17 @@ def test_what_is_updated_in_place_moves_no_more_than_the_updates(program, kind, 
     cost = fusion_cost(of(1000))
     assert (cost.bytes_read, cost.bytes_written) == (read, 128)
     assert kernel_us(of(1000), Costs()) == kernel_us(of(100000), Costs())
+
+
+def test_a_function_takes_as_long_as_its_operations_which_wait_for_each_other():
+    costs = Costs()
+
+    def of(opcode):
+        lines = f"x = f32[1000] parameter(0)\n ROOT y = f32[1000] {opcode}(x)"
+        return fusion_of(parse(f"HloModule m\nENTRY main {{ {lines} }}"), "loop")
+
+    assert element_ns(of("negate"), 1000, costs) == pytest.approx(costs.flop)
+    assert element_ns(of("tanh"), 1000, costs) == pytest.approx(14 * costs.function_flop)
+    assert kernel_us(of("tanh"), costs) - kernel_us(of("negate"), costs) == pytest.approx(
+        14 * costs.function_flop - costs.flop
+    )

@@ -286,9 +286,10 @@ def test_a_function_is_not_computed_while_a_product_packs_what_is_made_of_it():
     assert kinds(plan) == ["loop", "convolution"]
 
 
-@pytest.mark.parametrize("length", [3, 64])
-def test_a_function_that_a_row_repeats_is_not_computed_while_rows_are_added(length):
-    """Forces between particles: the function of a distance is computed for each pair, and the row has 3 coordinates."""
+@pytest.mark.parametrize(("length", "kernels"), [(3, [True, False]), (64, [False, True, False])])
+def test_a_function_that_a_row_repeats_is_not_computed_while_rows_are_added(length, kernels):
+    """Forces between particles: the function of a distance is computed for each pair, and the row has 3 coordinates.
+    For one sum of a long row after the other it is not computed either, since that has no vectors."""
     plan = planned(
         f"""
   d = f32[100,100,{length}] parameter(0)
@@ -302,7 +303,21 @@ def test_a_function_that_a_row_repeats_is_not_computed_while_rows_are_added(leng
   forces = f32[100,100,{length}] multiply(d, wide)
   ROOT sums = f32[100,{length}] reduce(forces, zero), dimensions={{1}}, to_apply=add"""
     )
-    assert [any(i.opcode == "power" for i in f.instructions) for f in plan.fusions] == [True, False]
+    assert [any(i.opcode == "power" for i in f.instructions) for f in plan.fusions] == kernels
+
+
+@pytest.mark.parametrize(("rows", "columns", "expected"), [(2000, 13, ["reduction", "loop"]), (20, 13, ["reduction"])])
+def test_a_long_epilogue_of_rows_is_a_kernel_of_its_own(rows, columns, expected):
+    """A kernel that reduces rows computes what follows for one result at a time, a loop for a vector of them; not if
+    there are few rows, or if each is so short that vectors have elements of several."""
+    text = """x = f32[{rows},{columns}] parameter(0)
+        zero = f32[] constant(0)
+        s = f32[{rows}] reduce(x, zero), dimensions={{1}}, to_apply=add
+        e = f32[{rows}] tanh(s)
+        l = f32[{rows}] log-plus-one(e)
+        ROOT p = f32[{rows}] atan2(l, s)"""
+    assert kinds(planned(text.format(rows=rows, columns=columns))) == expected
+    assert kinds(planned(text.format(rows=rows, columns=3))) == ["reduction"]
 
 
 def test_a_function_that_several_rows_repeat_is_computed_once():

@@ -198,6 +198,89 @@ def test_small_kernels_are_cut_for_all_cores_of_a_persistent_kernel():
     assert plan_module(parse(product), PERSISTENT)[1].plan.kernels[-1].items % PERSISTENT.compute_units == 0
 
 
+EXPONENTIALS = """HloModule m
+    add {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }}
+    largest {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] maximum(a, b) }}
+    ENTRY e {{ x = f32[{rows},{columns}] parameter(0)
+        zero = f32[] constant(0)
+        least = f32[] constant(-inf)
+        m = f32[{kept}] reduce(x, least), dimensions={{{reduced}}}, to_apply=largest
+        b = f32[{rows},{columns}] broadcast(m), dimensions={{{other}}}
+        d = f32[{rows},{columns}] subtract(x, b)
+        e = f32[{rows},{columns}] {function}(d)
+        ROOT s = f32[{kept}] reduce(e, zero), dimensions={{{reduced}}}, to_apply=add }}"""
+
+
+@pytest.mark.parametrize("reduced", [0, 1])
+def test_reductions_that_take_long_are_cut_for_all_cores_of_a_persistent_kernel(reduced):
+    """Those of few elements by the time of their functions, also where all columns fit in one strip."""
+
+    def items(function, rows=100, columns=120, target=PERSISTENT):
+        kept = (columns, rows)[reduced]
+        text = EXPONENTIALS.format(
+            rows=rows, columns=columns, kept=kept, reduced=reduced, other=1 - reduced, function=function
+        )
+        return plan_module(parse(text), target)[1].plan.kernels[-1].items
+
+    three = replace(PERSISTENT, compute_units=3)
+    assert [items("exponential", target=t) for t in (DEFAULT_CPU, PERSISTENT)] == [1, 2]
+    assert items("exponential", columns=288, target=three) == 3
+    assert items("negate") == items("exponential", 30, 40) == 1
+
+
+def test_log_sum_exps_of_a_loop_are_shared_by_all_cores():
+    """One core would take 13 us for an iteration."""
+    text = """HloModule m
+        add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+        largest { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] maximum(a, b) }
+        body { s = (s32[], f32[100], f32[120], f32[100,120]) parameter(0)
+            i = s32[] get-tuple-element(s), index=0
+            f = f32[100] get-tuple-element(s), index=1
+            g = f32[120] get-tuple-element(s), index=2
+            c = f32[100,120] get-tuple-element(s), index=3
+            one = s32[] constant(1)
+            zero = f32[] constant(0)
+            least = f32[] constant(-inf)
+            next = s32[] add(i, one)
+            gs = f32[100,120] broadcast(g), dimensions={1}
+            x = f32[100,120] subtract(gs, c)
+            xm = f32[100] reduce(x, least), dimensions={1}, to_apply=largest
+            xb = f32[100,120] broadcast(xm), dimensions={0}
+            xd = f32[100,120] subtract(x, xb)
+            xe = f32[100,120] exponential(xd)
+            xs = f32[100] reduce(xe, zero), dimensions={1}, to_apply=add
+            xl = f32[100] log(xs)
+            fs = f32[100,120] broadcast(xl), dimensions={0}
+            y = f32[100,120] subtract(fs, c)
+            ym = f32[120] reduce(y, least), dimensions={0}, to_apply=largest
+            yb = f32[100,120] broadcast(ym), dimensions={1}
+            yd = f32[100,120] subtract(y, yb)
+            ye = f32[100,120] exponential(yd)
+            ys = f32[120] reduce(ye, zero), dimensions={0}, to_apply=add
+            yl = f32[120] log(ys)
+            ROOT r = (s32[], f32[100], f32[120], f32[100,120]) tuple(next, xl, yl, c) }
+        test { s = (s32[], f32[100], f32[120], f32[100,120]) parameter(0)
+            i = s32[] get-tuple-element(s), index=0
+            n = s32[] constant(50)
+            ROOT p = pred[] compare(i, n), direction=LT }
+        ENTRY e { f = f32[100] parameter(0)
+            g = f32[120] parameter(1)
+            c = f32[100,120] parameter(2)
+            zero = s32[] constant(0)
+            begin = (s32[], f32[100], f32[120], f32[100,120]) tuple(zero, f, g, c)
+            loop = (s32[], f32[100], f32[120], f32[100,120]) while(begin), condition=test, body=body
+            last = f32[100] get-tuple-element(loop), index=1
+            also = f32[120] get-tuple-element(loop), index=2
+            ROOT r = (f32[100], f32[120]) tuple(last, also) }"""
+    (loop,) = (k for k in plan_module(parse(text), PERSISTENT)[1].plan.kernels if k.persistent)
+    phases = phases_of(loop)
+    assert any(part.items == PERSISTENT.compute_units for phase in phases for section in phase for part, _ in section)
+    random = np.random.default_rng(0)
+    given = [random.standard_normal(s).astype(np.float32) for s in ((100,), (120,), (100, 120))]
+    for got, want in zip(refxla.compile(text)(*given), refxla.compile(text, without=("fusion",))(*given), strict=True):
+        assert np.asarray(got).tobytes() == np.asarray(want).tobytes()
+
+
 SUMS = """HloModule m
     add {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }}
     body {{ s = (s32[], f32[{n}], f32[]) parameter(0)

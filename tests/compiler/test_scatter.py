@@ -173,6 +173,51 @@ def test_a_histogram():
     ))  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("opcode", "name", "block"),
+    [
+        ("maximum", "f32", ()),
+        ("minimum", "f32", (3,)),
+        ("minimum", "s64", ()),
+        ("maximum", "u32", ()),
+        ("add", "s32", (3,)),
+        ("multiply", "u32", ()),
+        ("and", "s64", ()),
+        ("or", "u32", ()),
+        ("xor", "s32", ()),
+    ],
+)
+def test_updates_in_any_groups_are_combined_in_copies(opcode, name, block):
+    """By as many items as there are cores, with the bits of one item; some elements are not updated, some indices lie
+    outside."""
+    n, random = 9000, np.random.default_rng(0)
+    i = random.integers(-2, 52, n).astype(np.int32)
+    x, u = ((random.standard_normal(s) * 1e9).astype(np.int64) for s in ((50, *block), (n, *block)))
+    x, u = x.astype(TYPES[name]), u.astype(TYPES[name])
+    if name == "f32":
+        special = [np.nan, -np.nan, 0.0, -0.0, np.inf, -np.inf]
+        for target in (x, u):
+            target.reshape(-1)[random.integers(0, target.size, target.size // 3)] = np.resize(special, target.size // 3)
+    text = program((50, *block), (n,), (n, *block), ROWS if block else SCALARS, opcode, name)
+    results = []
+    for cores in (1, 2, 7):
+        compiled = check(text, x, i, u, target=replace(DEFAULT_CPU, compute_units=cores))
+        assert [k.items for k in compiled.kernels] == [cores]
+        for _ in range(3):  # the number of items that have finished is zero again
+            results.append(compiled(x, i, u)[0].tobytes())
+    assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize(
+    ("opcode", "name", "elements", "updates"),
+    [("add", "f32", 50, 9000), ("maximum", "f32", 50, 900), ("maximum", "f32", 2000, 9000), ("add", "s8", 50, 9000)],
+)
+def test_sums_of_floats_and_few_updates_are_combined_in_order(opcode, name, elements, updates):
+    text = program((elements,), (updates,), (updates,), SCALARS, opcode, name)
+    (kernel,) = Compiled(fusion_of(parse(text), "scatter"), MANY).kernels
+    assert kernel.items == 1
+
+
 def test_indices_that_are_unique_are_parted():
     n = 40000
     i = np.random.default_rng(0).permutation(n + 5)[:n].astype(np.int32)

@@ -15,8 +15,12 @@ from refxla.compiler import compilation_cache
 from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir import plan as p
+from refxla.ir.merged_body import ConditionalBody
 from refxla.scheduling import launch_merging, serial_control_flow
+from refxla.scheduling.computation_cost import ComputationCosts
+from refxla.scheduling.launch_costs import MergingOptions
 from refxla.scheduling.merged_kernel import MOST_ARGUMENTS
+from refxla.scheduling.scheduling_options import SchedulingOptions
 
 STATE = "(s32[], f32[3])"
 
@@ -208,6 +212,24 @@ def test_a_small_conditional_is_a_launch():
     assert steps_of(executable) == [p.Launch]
     x = np.array(3, np.float32)
     assert [executable(np.array(k, np.int32), x) for k in (-1, 0, 1, 2)] == [3, 4, 3, 3]
+
+
+def test_a_conditional_counts_as_the_mean_of_its_branches():
+    """Nobody knows how often each is taken: neither all of them, nor the longest."""
+    text = """HloModule m
+        long { x = f32[1000] parameter(0)  y = f32[1000] exponential(x)  ROOT z = f32[1000] tanh(y) }
+        short { x = f32[1000] parameter(0)  ROOT y = f32[1000] negate(x) }
+        ENTRY e { k = s32[] parameter(0)  x = f32[1000] parameter(1)
+            ROOT y = f32[1000] conditional(k, x, x, x, x), branch_computations={long, short, short, short} }"""
+    plan = plan_module(parse(text), replace(DEFAULT_CPU, persistent=True))[1].plan
+    (whole,) = (k for k in plan.kernels if isinstance(k.body, ConditionalBody))
+    us = {k.name: k.us for k in whole.parts()}
+    assert len(us) == 2 and max(us.values()) > 2 * min(us.values())
+    assert whole.us == pytest.approx((max(us.values()) + 3 * min(us.values())) / 4)
+    module = parse(text)
+    costs = ComputationCosts(SchedulingOptions(merging=MergingOptions(units=2, persistent=True)))
+    mean = sum(costs.of(c).one_core_us for c in module.entry.root.branch_computations) / 4
+    assert costs.of(module.entry).one_core_us == pytest.approx(mean)
 
 
 STAGES = 70

@@ -120,6 +120,40 @@ def test_a_loop_that_takes_few_slices_computes_no_more():
     assert len(kept.shape.elements) == 4 and any(i.opcode == "dot" for i in kept.body.instructions)
 
 
+@pytest.mark.parametrize(("size", "leaves"), [(512, True), (4096, False)])
+def test_a_product_much_larger_than_its_operands_is_computed_once(size, leaves):
+    """It is in memory in any case; what would take much memory for the whole loop stays in it."""
+    state = f"(s32[], f32[{size},3], f32[{size}])"
+    text = f"""HloModule m
+    add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }}
+    body {{ s = {state} parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        x = f32[{size},3] get-tuple-element(s), index=1
+        y = f32[{size}] get-tuple-element(s), index=2
+        one = s32[] constant(1)
+        none = f32[] constant(0)
+        count = s32[] add(i, one)
+        d = f32[{size},{size}] dot(x, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+        b = f32[{size},{size}] broadcast(y), dimensions={{0}}
+        z = f32[{size},{size}] subtract(d, b)
+        v = f32[{size}] reduce(z, none), dimensions={{1}}, to_apply=add
+        ROOT r = {state} tuple(count, x, v) }}
+    test {{ s = {state} parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        n = s32[] constant(9)
+        ROOT p = pred[] compare(i, n), direction=LT }}
+    ENTRY e {{ x = f32[{size},3] parameter(0)
+        y = f32[{size}] parameter(1)
+        zero = s32[] constant(0)
+        begin = {state} tuple(zero, x, y)
+        loop = {state} while(begin), condition=test, body=body
+        ROOT last = f32[{size}] get-tuple-element(loop), index=2 }}"""
+    entry = optimize(parse(text)).entry
+    (loop_,) = (i for i in entry.instructions if i.opcode == "while")
+    assert any(i.opcode == "dot" for i in entry.instructions) == leaves
+    assert any(i.opcode == "dot" for i in loop_.body.instructions) != leaves
+
+
 def test_what_leaves_an_inner_loop_leaves_the_outer_one():
     inner = """inside { s = (s32[], f32[4,6], f32[3,6]) parameter(0)
         i = s32[] get-tuple-element(s), index=0

@@ -18,7 +18,15 @@ from ...analysis.accumulation import accumulator_types, commutative_opcode
 from ...analysis.cost_analysis import element_ns
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...analysis.index_maps import is_elementwise
-from ...analysis.reduction_order import LANES, MIN_UNITS, ReductionOrder, panel_columns, reduction_order
+from ...analysis.reduction_order import (
+    LANES,
+    MIN_PANEL,
+    MIN_UNITS,
+    PANEL_STEP,
+    ReductionOrder,
+    panel_columns,
+    reduction_order,
+)
 from ...device.description import LINE, Target
 from ...ir.plan import Fusion
 from .. import scalar, wide_vectors, work_items
@@ -128,13 +136,33 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
 def _order(flow: Dataflow, target: Target) -> ReductionOrder:
     """The order of the reduces, with strips that are panels if columns are read more than once."""
     order, first = reduction_order(flow.dimensions, flow.reduced), flow.reduces[0][0]
-    if order.is_row or not flow.reads_operand_again:
+    if order.is_row:
+        return order
+    order = _shared_strips(flow, order, target)
+    if not flow.reads_operand_again:
         return order
     if columns := panel_columns(order, first.operands[0].shape.element_type.bytes, target.caches):
         return replace(order, strip=columns)
     if order.partials > 1:
         raise CompilerError(f"{first.name} is too long to go over its operand again in the same kernel")
     return order
+
+
+def _shared_strips(flow: Dataflow, order: ReductionOrder, target: Target) -> ReductionOrder:
+    """The order with strips so narrow that each core has one, if the columns are worth sharing."""
+    if not _is_shared(flow, target) or order.units * order.partials >= target.compute_units:
+        return order
+    rest = order.units // -(-order.groups[-1].size // order.strip)  # strips of the same columns
+    wanted = -(-target.compute_units // (rest * order.partials))
+    columns = -(-order.groups[-1].size // wanted)
+    strip = max(MIN_PANEL, -(-columns // PANEL_STEP) * PANEL_STEP)
+    return replace(order, strip=min(order.strip, strip))
+
+
+def _is_shared(flow: Dataflow, target: Target) -> bool:
+    """Whether a reduction is worth sharing by all cores, where that costs no launch."""
+    ns = flow.size * element_ns(flow.fusion, flow.size, target.costs)
+    return target.persistent and ns >= target.costs.share * target.compute_units
 
 
 def _is_unrolled(flow: Dataflow) -> bool:
@@ -195,9 +223,10 @@ def _units_per_item(
     if relative_cost > 1.0:
         items = -(-units // max(1, int(work_items.ELEMENTS / relative_cost) // unit_elements))
         return -(-units // (-(-items // cores) * cores)) if items > 1 else max(1, units)
-    if flow.size <= work_items.ELEMENTS:
+    if flow.size <= work_items.ELEMENTS and not _is_shared(flow, target):
         return max(1, units)
-    return max(1, min(work_items.ELEMENTS // unit_elements, units))
+    most = max(1, min(work_items.ELEMENTS // unit_elements, units))
+    return min(most, -(-units // cores)) if _is_shared(flow, target) else most
 
 
 def _inner_units(flow: Dataflow, order: ReductionOrder) -> int:
