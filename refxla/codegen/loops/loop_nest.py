@@ -239,10 +239,8 @@ class LoopNest(IndexSpace):
         elif high - low + 1 < fast_path_math.FROM or not self.has_fast_path or not calls(index("i"), False):
             if self.is_unrolled:
                 block.line("#pragma unroll")
-            elif self.vectors > 1 and high - low + 1 >= LEAST_ALTERNATED:
-                block.line(f"#pragma clang loop interleave_count({self.vectors})")
-            elif strip.whole and self._masks_tail(high - low + 1):
-                block.line(masked_tail.PRAGMA)
+            else:
+                self._emit_loop_hints(block, high - low + 1, strip.whole)
             with strip.loop(within) as inner:
                 body(inner)
         else:
@@ -251,14 +249,24 @@ class LoopNest(IndexSpace):
                 with piece.elements() as at:
                     body(at)
 
-    def _masks_tail(self, elements: int) -> bool:
-        """Whether the last vector of a loop over so many elements is masked. Each read and store has to be contiguous,
-        and of every iteration: clang gathers others element by element, under a condition for each."""
+    def _emit_loop_hints(self, block: Block, elements: int, whole: bool) -> None:
+        """How clang vectorizes a loop over so many elements, which is `whole`, or over at most so many: several vectors
+        at once, and the last ones masked."""
+        vectors = self.vectors if elements >= LEAST_ALTERNATED else 1
+        hints = [f"interleave_count({vectors})"] if vectors > 1 else []
+        if whole and self._masks_tail(elements, vectors):
+            hints.append(masked_tail.HINTS)
+        if hints:
+            block.line(f"#pragma clang loop {' '.join(hints)}")
+
+    def _masks_tail(self, elements: int, vectors: int) -> bool:
+        """Whether the last of the vectors of a loop over so many elements are masked. Each read and store has to be
+        contiguous, and of every iteration: clang gathers others element by element, under a condition for each."""
         if self.gathers or any(a.conditional for a in self.accesses):
             return False
         members = self.fusion.instructions
         wide = wide_vectors.loop_gains(members, 0)
-        return wide and masked_tail.pays(self.target, members, self.whole_pattern, elements)
+        return wide and masked_tail.pays(self.target, members, self.whole_pattern, elements, vectors)
 
     def _emit_adjacent_loads(self, e: ElementalIrEmitter, block: Block, pattern: AccessPattern) -> None:
         """Loads adjacent elements before the operations on them. clang keeps the second one for the next iteration, and
