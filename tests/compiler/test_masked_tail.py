@@ -124,3 +124,75 @@ ENTRY main {
     assert len(loads) == 2 and loads[1] == loads[0] + 1
     x, t = f32(500), np.cumsum(np.abs(f32(25)) + np.float32(0.1)).astype(np.float32)
     np.testing.assert_array_equal(refxla.compile(text)(x, t), (x[:, None] - t[:20]) / (t[1:21] - t[:20]))
+
+
+def stencil(size: int) -> str:
+    """sqrt(l^2 + x^2) / (1 + r^2) + l / (1 + x^2), for the elements l and r on either side of each x, in a circle."""
+    n = f"f32[{size}]"
+    return f"""HloModule m
+ENTRY main {{
+  x = {n} parameter(0)
+  l0 = f32[1] slice(x), slice={{[{size - 1}:{size}]}}
+  l1 = f32[{size - 1}] slice(x), slice={{[0:{size - 1}]}}
+  l = {n} concatenate(l0, l1), dimensions={{0}}
+  r0 = f32[{size - 1}] slice(x), slice={{[1:{size}]}}
+  r1 = f32[1] slice(x), slice={{[0:1]}}
+  r = {n} concatenate(r0, r1), dimensions={{0}}
+  c = f32[] constant(1)
+  one = {n} broadcast(c), dimensions={{}}
+  ll = {n} multiply(l, l)
+  xx = {n} multiply(x, x)
+  rr = {n} multiply(r, r)
+  s = {n} add(ll, xx)
+  root = {n} sqrt(s)
+  d = {n} add(one, rr)
+  p = {n} divide(root, d)
+  e = {n} add(one, xx)
+  q = {n} divide(l, e)
+  ROOT y = {n} add(p, q)
+}}"""
+
+
+def test_loops_of_stencils_keep_no_elements():
+    """clang made no vectors of a loop that keeps two elements for the next iteration, from the edge on: a step of a
+    solver for 1,000 places took 4.2 microseconds, and takes 0.65."""
+    head, *loads = body(stencil(1100)).split("RX_COMPILER_FENCE();")[1].split("\n")[1:5]
+    assert " < 1098;" in head
+    places = [line.partition("a0[")[2].partition("]")[0] for line in loads]
+    assert places == [f"{places[2]} + 2", f"{places[2]} + 1", places[2]]
+
+
+def test_a_loop_without_an_edge_before_it_needs_no_fence():
+    text = rows(20, "sqrt")
+    assert "RX_COMPILER_FENCE" not in body(text)
+
+
+@pytest.mark.parametrize("size", [17, 50, 400, 1000, 3001])
+def test_the_values_of_stencils_are_right(size):
+    x = np.abs(f32(size))
+    got = refxla.compile(stencil(size))(x)
+    np.testing.assert_array_equal(got, refxla.compile(stencil(size), without=("fusion",))(x))
+    a = x.astype(np.float64)
+    left, right = np.roll(a, 1), np.roll(a, -1)
+    np.testing.assert_allclose(got, np.sqrt(left**2 + a**2) / (1 + right**2) + left / (1 + a**2), rtol=1e-5)
+
+
+def test_kernels_without_wide_vectors_have_no_masks():
+    """Here, the edges are gathered, so that wide vectors gain nothing; others have no masks for stores."""
+    text = """HloModule m
+ENTRY main {
+  x = f32[64,64] parameter(0)
+  u0 = f32[1,64] slice(x), slice={[63:64], [0:64]}
+  u1 = f32[63,64] slice(x), slice={[0:63], [0:64]}
+  u = f32[64,64] concatenate(u0, u1), dimensions={0}
+  l0 = f32[64,1] slice(x), slice={[0:64], [63:64]}
+  l1 = f32[64,63] slice(x), slice={[0:64], [0:63]}
+  l = f32[64,64] concatenate(l0, l1), dimensions={1}
+  s = f32[64,64] add(u, l)
+  t = f32[64,64] add(s, x)
+  a = f32[64,64] multiply(t, t)
+  b = f32[64,64] divide(a, x)
+  ROOT r = f32[64,64] sqrt(b)
+}"""
+    (kernel,) = emit(fusion_of(parse(text)), WIDE)
+    assert not kernel.wide_vectors and HINTS not in kernel.body

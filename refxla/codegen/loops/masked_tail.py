@@ -23,11 +23,17 @@ MASK = 8.0  # operations that computing the mask of a vector takes the time of
 
 
 def pays(
-    target: Target, members: Sequence[Instruction], pattern: AccessPattern, elements: int, vectors: int = 1
+    target: Target,
+    members: Sequence[Instruction],
+    pattern: AccessPattern,
+    elements: int,
+    vectors: int = 1,
+    anywhere: bool = False,
 ) -> bool:
-    """Whether a loop over a constant number of elements should mask what is left after the last whole iteration, each
-    of which computes so many `vectors` at once. `members` are the instructions that are computed for each element, and
-    `pattern` is what the loop reads and stores, each along memory or the same in all iterations."""
+    """Whether a loop over so many elements should mask what is left after the last whole iteration, each of which
+    computes so many `vectors` at once. `members` are the instructions that are computed for each element, and `pattern`
+    is what the loop reads and stores, each along memory or the same in all iterations. With `anywhere`, the loop may
+    have fewer elements, so that half an iteration is left on average."""
     if not target.capabilities.loop_pragmas or target.widest <= target.vector_bytes:
         return False
     arrays = [a.instruction for a in pattern.accesses] + [s.instruction for s in pattern.stores]
@@ -38,7 +44,7 @@ def pays(
     if {t.bits for t in moved} - {8, 32, 64} or widest == 8 or any(t.is_complex for t in moved):
         return False
     lanes = target.widest * 8 // widest
-    rest = elements % (lanes * vectors)
+    rest = lanes * vectors // 2 if anywhere else elements % (lanes * vectors)
     if not rest or not lanes // 2 < elements <= MOST_ELEMENTS:
         return False
     own = (i for i in members if class_of(i) == ELEMENTWISE and i.shape.is_array and i.shape.size > 1)
