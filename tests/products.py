@@ -8,8 +8,10 @@ from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES
 
 NARROW = [name for name, t in ELEMENT_TYPES.items() if t.is_float and t.bits < 32]
-DTYPES = {"f32": np.float32, "f64": np.float64, "s8": np.int8, "s32": np.int32, "u16": np.uint16, "u32": np.uint32,
-          "s64": np.int64, "c64": np.complex64} | {name: ELEMENT_TYPES[name].dtype for name in NARROW}  # fmt: skip
+DTYPES = {
+    "f32": np.float32, "f64": np.float64, "s8": np.int8, "s32": np.int32, "u16": np.uint16, "u32": np.uint32,
+    "s64": np.int64, "c64": np.complex64, "c128": np.complex128,
+} | {name: ELEMENT_TYPES[name].dtype for name in NARROW}  # fmt: skip
 
 
 SAME = {"size": 3, "low": 1, "high": 1}

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ..models.values import normal
 from .inputs import grid, matrix, vector
 from .registry import program
 
@@ -155,3 +156,10 @@ def smoothed_states(observed):
 
     last, (m, p, m_next, p_next) = lax.scan(forward, (jnp.zeros(4), jnp.eye(4)), observed)
     return lax.scan(back, last, (m[:-1], p[:-1], m_next[1:], p_next[1:]), reverse=True)[1]
+
+
+@program("filters", lambda frames: [normal(16, frames, 128), normal(256, 128, 1)], frames=(9, 2))
+def filter_bank_synthesis(spectra, responses):
+    """Each band of each frame adds its response to the signal, half of which overlaps that of the next frame."""
+    dimensions = ("NHC", "HIO", "NHC")
+    return lax.conv_transpose(spectra, responses, (128,), "VALID", dimension_numbers=dimensions)

@@ -103,3 +103,19 @@ def inner_products(x, y):
         return x - 0.01 * jnp.vdot(x, y) / jnp.vdot(y, y) * y
 
     return lax.fori_loop(0, 50, iterate, x)
+
+
+@program("linear algebra", lambda n: vector(2**n), n=(12, 4))
+def quantum_fourier_transform(amplitudes):
+    """Hadamard gates and rotations that depend on a second quantum bit, on a state with an axis for each bit."""
+    bits = len(amplitudes).bit_length() - 1
+    state = (amplitudes / jnp.linalg.norm(amplitudes)).astype(jnp.complex64).reshape((2,) * bits)
+    hadamard = jnp.array([[1, 1], [1, -1]], jnp.complex64) / np.sqrt(2)
+    for bit in range(bits):
+        state = jnp.moveaxis(jnp.tensordot(hadamard, state, ((1,), (bit,))), 0, bit)
+        for other in range(bit + 1, bits):
+            angle = 2 * np.pi / 2 ** (other - bit + 1)
+            rotation = jnp.array([[1, 1], [1, np.exp(1j * angle)]], jnp.complex64)
+            axes = [2 if axis in (bit, other) else 1 for axis in range(bits)]
+            state = state * rotation.reshape(axes)
+    return state.reshape(-1)

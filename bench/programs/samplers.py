@@ -167,3 +167,20 @@ def slice_sampler(seed, start):
         return lax.scan(step, x, random.split(k, 10))[0]
 
     return jnp.abs(jax.vmap(one)(random.split(seed, start.size), start)).mean()
+
+
+@program("samplers", lambda size: [key(), uniform(size, 100) < 0.5], size=(200, 8))
+def genetic_search(seed, population):
+    """Tournaments of two, crossover at a random place, and mutation of one bit in a hundred, for 100 generations."""
+
+    def generation(population, k):
+        pairs, cuts, bits = random.split(k, 3)
+        fitness = population.sum(1)
+        size, length = population.shape
+        rivals = random.randint(pairs, (2, size, 2), 0, size)
+        parents = jnp.where(fitness[rivals[..., 0]] > fitness[rivals[..., 1]], rivals[..., 0], rivals[..., 1])
+        cut = random.randint(cuts, (size, 1), 1, length)
+        children = jnp.where(jnp.arange(length) < cut, population[parents[0]], population[parents[1]])
+        return children ^ random.bernoulli(bits, 0.01, children.shape), fitness.max()
+
+    return lax.scan(generation, population, random.split(seed, 100))

@@ -127,6 +127,8 @@ def _clang_primitives() -> tuple[str, ...]:
         "#define RX_UNOPTIMIZED __attribute__((noinline, optnone))",
         "#define RX_INLINE __attribute__((always_inline))",
         "#define RX_FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)",
+        # The compiler keeps no element that was loaded before; no instruction.
+        "#define RX_COMPILER_FENCE() __atomic_signal_fence(__ATOMIC_SEQ_CST)",
         "#define RX_IS_CONSTANT(a) __builtin_constant_p(a)",
         "#if defined(__F16C__) && __has_builtin(__builtin_load_halff)",
         "#define RX_HALVES",  # the processor converts vectors of f16
@@ -155,6 +157,7 @@ def _opencl_primitives() -> tuple[str, ...]:
         *(f"#define RX_CLZ_U{bits}(a) clz(a)" for bits in (32, 64)),
         "#define RX_IS_CONSTANT(a) 0",
         "#define RX_NOINLINE",
+        "#define RX_COMPILER_FENCE()",
     )
 
 

@@ -92,11 +92,11 @@ def test_items_copy_what_they_need(name, stored, panels, monkeypatch):
     assert ("panels[" in code) == (panels == "local")  # an array of the item's own
 
 
-def chosen(text: str, target, monkeypatch) -> Blocking:
+def chosen(text: str, target, monkeypatch, kind: str = "dot") -> Blocking:
     """The blocks of a program's product."""
     found = []
     monkeypatch.setattr(gemm, "choose_blocking", lambda p: found.append(blocking.choose_blocking(p)) or found[-1])
-    emit(fusion_of(parse(text), "dot"), target)
+    emit(fusion_of(parse(text), kind), target)
     return found[-1]
 
 
@@ -105,6 +105,17 @@ def test_a_deep_product_is_a_block_for_each_core(monkeypatch):
     deep, flat = (chosen(dot_text("tn", 512, k, 512), WIDE, monkeypatch) for k in (8192, 1024))
     assert (deep.rows, deep.columns, deep.panels) == (512, 256, "local")
     assert flat.rows * flat.columns * 4 <= blocking.MAX_SUMS
+
+
+def test_phases_of_a_transposed_convolution_share_the_panels_of_its_filter(monkeypatch):
+    """Each of them uses few elements of the window, and copying the whole filter would take longer than they do."""
+    text = """HloModule m
+    ENTRY main {
+      a = f32[16,9,128] parameter(0)
+      b = f32[256,128,1] parameter(1)
+      ROOT c = f32[16,1280,1] convolution(a, b), window={size=256 pad=255_255 lhs_dilate=128}, dim_labels=b0f_0io->b0f
+    }"""
+    assert chosen(text, WIDE, monkeypatch, "convolution").panels == "packed"
 
 
 def test_results_of_few_terms_are_stored_a_few_rows_at_a_time(monkeypatch):

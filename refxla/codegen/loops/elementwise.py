@@ -61,6 +61,9 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
     pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
     elements = ElementalIrEmitter(fusion, target, pointers)
     block = Block()
+    wide = wide_vectors.loop_gains(fusion.instructions, max((n.gathers for n in nests), default=0))
+    for n, nest in enumerate(nests):
+        nest.is_wide, nest.is_first = wide, n == 0
     # A little work is one item, which runs all nests one after the other.
     single = sum(n.segment.size * n.iterations for n in nests) <= chunk_of(fusion, target)
     items = 0
@@ -89,7 +92,6 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
     arguments += [
         Argument("output", scalar.storage_type(type_name(o)), o, updates=body.updates.get(o)) for o in fusion.outputs
     ]
-    wide = wide_vectors.loop_gains(fusion.instructions, max((n.gathers for n in nests), default=0))
     functions = fast_path_math.library_functions(elements)
     return Kernel(fusion.name, block.text(), tuple(arguments), items, wide_vectors=wide, library_functions=functions)
 

@@ -14,13 +14,13 @@ from math import prod
 
 from refxla_spec.module import Instruction
 
-from ...analysis.access_patterns import AccessPattern, FunctionCall, Store
+from ...analysis.access_patterns import Access, AccessPattern, FunctionCall, Store
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...analysis.instruction_parallelism import vectors_at_once
 from ...device.description import Target
 from ...ir.op_table import ELEMENTWISE, FUNCTIONS, class_of, flops_of
 from ...ir.plan import Fusion
-from .. import wide_vectors, work_items
+from .. import work_items
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
@@ -82,6 +82,8 @@ class LoopNest(IndexSpace):
             target, pattern.stores, written, inner, self.sizes[-1]
         )
         self.cut = self._choose_cut(pattern)
+        self.is_wide = False  # whether the kernel has the widest vectors, which depends on all of its nests
+        self.is_first = True  # of the kernel's nests
         self.schedule = self._choose_schedule(written, may_be_non_temporal)
 
     @property
@@ -233,8 +235,9 @@ class LoopNest(IndexSpace):
             return variable(name, low, high)
 
         def body(at: Index) -> None:
-            if vectorizes:
-                self._emit_adjacent_loads(e, block, self.pattern((*outer, at)))
+            if vectorizes:  # they come before the operations on them
+                for access in self._adjacent_loads(self.pattern((*outer, at))):
+                    e.value(access.instruction, access.indices, block)
             self.emit_body(e, block, (*outer, at))
 
         if high > low and outer and self.whole_pattern.calls:
@@ -244,10 +247,12 @@ class LoopNest(IndexSpace):
         elif high - low + 1 < fast_path_math.FROM or not self.has_fast_path or not calls(index("i"), False):
             if self.is_unrolled:
                 block.line("#pragma unroll")
-            elif self.vectors > 1 and high - low + 1 >= LEAST_ALTERNATED:
-                block.line(f"#pragma clang loop interleave_count({self.vectors})")
-            elif strip.whole and self._masks_tail(high - low + 1):
-                block.line(masked_tail.PRAGMA)
+            else:
+                # Nor does it vectorize a loop whose first elements it keeps from the edge of a stencil.
+                follows = not self.is_first or within is not None
+                if vectorizes and follows and len(self._adjacent_loads(self.pattern((*outer, index("?"))))) > 1:
+                    block.line("RX_COMPILER_FENCE();")
+                self._emit_loop_hints(block, strip, within, self.pattern((*outer, index("?"))))
             with strip.loop(within) as inner:
                 body(inner)
         else:
@@ -256,26 +261,48 @@ class LoopNest(IndexSpace):
                 with piece.elements() as at:
                     body(at)
 
-    def _masks_tail(self, elements: int) -> bool:
-        """Whether the last vector of a loop over so many elements is masked. Each read and store has to be contiguous,
-        and of every iteration: clang gathers others element by element, under a condition for each."""
-        if self.gathers or any(a.conditional for a in self.accesses):
-            return False
-        members = self.fusion.instructions
-        wide = wide_vectors.loop_gains(members, 0)
-        return wide and masked_tail.pays(self.target, members, self.whole_pattern, elements)
+    def _emit_loop_hints(
+        self, block: Block, strip: StripMinedLoop, within: Range | None, pattern: AccessPattern
+    ) -> None:
+        """How clang vectorizes the innermost loop, or the part of it that lies `within` a range, which reads and stores
+        what `pattern` has: several vectors at once, and the last ones masked."""
+        low, high = within or (0, self.sizes[-1] - 1)
+        elements = high - low + 1
+        vectors = self.vectors if elements >= LEAST_ALTERNATED else 1
+        hints = [f"interleave_count({vectors})"] if vectors > 1 else []
+        if self._masks_tail(elements, vectors, strip, within, pattern):
+            hints.append(masked_tail.HINTS)
+        if hints:
+            block.line(f"#pragma clang loop {' '.join(hints)}")
 
-    def _emit_adjacent_loads(self, e: ElementalIrEmitter, block: Block, pattern: AccessPattern) -> None:
-        """Loads adjacent elements before the operations on them. clang keeps the second one for the next iteration, and
-        vectorizes the loop only if nothing uses the first before the second is loaded."""
+    def _masks_tail(
+        self, elements: int, vectors: int, strip: StripMinedLoop, within: Range | None, pattern: AccessPattern
+    ) -> bool:
+        """Whether the last of the vectors of a loop over so many elements are masked. Each read and store has to be
+        contiguous, and of every iteration: clang gathers others element by element, under a condition for each."""
+        if not self.is_wide or self.gathers or any(a.conditional for a in pattern.accesses):
+            return False
+        # A part of a range may begin and end anywhere. Of whole rows, only the last part is no multiple of a vector.
+        anywhere = not strip.whole and (within is not None or strip.size % WHOLE > 0)
+        elements = min(elements, strip.size) if anywhere else elements
+        return masked_tail.pays(self.target, self.fusion.instructions, pattern, elements, vectors, anywhere)
+
+    def _adjacent_loads(self, pattern: AccessPattern) -> list[Access]:
+        """The loads of adjacent elements, the one at the highest address first.
+
+        clang otherwise keeps an element for the next iterations. It vectorizes a loop that keeps one, if nothing uses
+        the first before the second is loaded, but none that keeps several, such as that of a stencil."""
         loads = {
             (a.instruction, a.position): a
             for a in pattern.accesses
             if not a.conditional and a.position.variables.isdisjoint(pattern.starts)
         }
-        for (instruction, position), access in loads.items():
-            if (instruction, position + 1) in loads or (instruction, position - 1) in loads:
-                e.value(instruction, access.indices, block)
+        adjacent = [
+            access
+            for (instruction, position), access in loads.items()
+            if (instruction, position + 1) in loads or (instruction, position - 1) in loads
+        ]
+        return sorted(adjacent, key=lambda a: a.position.constant, reverse=True)
 
     def _emit_non_temporal(
         self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], bounds: tuple[str, str, str],

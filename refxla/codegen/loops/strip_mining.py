@@ -16,7 +16,7 @@ class StripMinedLoop:
     """Part number `part`, of `size` indices, of 0..limit-1; the last part may be shorter."""
 
     def __init__(self, e: ElementalIrEmitter, block: Block, part: Index, size: int, limit: int) -> None:
-        self.e, self.block, self.limit = e, block, limit
+        self.e, self.block, self.size, self.limit = e, block, size, limit
         self.c_type = "int" if limit < 2**31 - size else "long"
         self.first, self.last = "0", str(limit)
         self.whole = part.is_constant and size >= limit

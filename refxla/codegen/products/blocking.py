@@ -199,7 +199,8 @@ class _Model:
         if self.local:
             cost += left / self.element * column_blocks * costs.copied_left
         if panels == "local":
-            cost += right / self.element * row_blocks * costs.copied_right
+            # Also the groups that share a right side each copy it.
+            cost += right / self.element * p.shared * row_blocks * costs.copied_right
         elif panels == "packed" and not self.right_prepacked:
             cost += right / self.element * costs.copied_right + 3 * right * costs.panel_byte(3 * right)[0]
             cost += costs.block * self.cores

@@ -6,7 +6,7 @@ is transposed while it is copied; where it is an input in memory, blocks of it a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -167,7 +167,7 @@ class Panels:
             if stride == 1 and (texts := self._rows(block)):
                 return texts
             with block.scope(f"for (int j0 = 0; j0 < {count}; j0 += {PANELS_AT_ONCE})"):
-                with open_terms(block, stride, terms):
+                with open_terms(block, stride, terms if self.parts == 1 else f"({terms}) / {self.parts}"):
                     with block.scope(f"for (int j = j0; j < j0 + {PANELS_AT_ONCE} && j < {count}; ++j)"):
                         if p.n % width:
                             with block.scope(f"if ({c_of(column)} + {width} > {p.n})"):
@@ -275,10 +275,16 @@ class Panels:
         name = p.name if self.packed == 1 and not p.words else type_name(p.right_operand)
         return direct_read(p.fusion, p.right_operand, p.right(g, k, n), name, ("g",))
 
+    @property
+    def parts(self) -> int:
+        """The terms and the columns of panels that one element of the right side is: two of each where it is complex.
+        The loops then count elements, so that each is computed once."""
+        return 2 if self.p.whole else 1
+
     def _row(self, block: Block, column: Index, short: bool) -> None:
-        """Emits the copy of row t of panel j; `short`: with zeros beyond the last column."""
-        with block.scope(f"for (int u = 0; u < {self.width}; ++u)"):
-            block.line(f"const int n = {c_of(column)} + u;")
+        """Emits the copy of element t of each column of panel j; `short`: with zeros beyond the last column."""
+        with block.scope(f"for (int u = 0; u < {self.width // self.parts}; ++u)"):
+            block.line(f"const int n = {c_of(column // self.parts)} + u;")
             if not short:
                 self._element(block)
                 return
@@ -286,31 +292,36 @@ class Panels:
 
     def _element_or_zero(self, block: Block) -> None:
         """Emits the copy of element u of row t, which is zero beyond the last column."""
-        with block.scope(f"if (n < {self.p.n})"):
+        with block.scope(f"if (n < {self.p.n // self.parts})"):
             self._element(block)
         with block.scope("else"):
-            pointer, position = self._place()
-            block.line(f"{pointer}[{c_of(position)} + u] = 0;")
+            self._store(block, ["0"] * self.parts**2)
 
-    def _place(self) -> tuple[str, Index]:
-        return self.place(variable("j", 0, self.panels[2] - 1), variable("t", 0, self.terms[2] - 1))
+    def _store(self, block: Block, values: Sequence[str]) -> None:
+        """Emits the stores of element u of row t: one number, or four of the parts of a complex one, row by row."""
+        panel, t = variable("j", 0, self.panels[2] - 1), variable("t", 0, self.terms[2] // self.parts - 1)
+        for number, value in enumerate(values):
+            term, part = divmod(number, self.parts)
+            pointer, position = self.place(panel, t * self.parts + term)
+            at = f"{c_of(position)} + u" if self.parts == 1 else f"{c_of(position + part)} + {self.parts} * u"
+            block.line(f"{pointer}[{at}] = {value};")
 
     def _element(self, block: Block) -> None:
         p, k = self.p, self.e.names.fresh("k")
         first, _, most = self.terms
-        block.line(f"const int {k} = {c_of(first + variable('t', 0, most - 1))};")
-        g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
-        term, pointer, position = variable(k, 0, p.k - 1), *self._place()
+        parts = self.parts
+        block.line(f"const int {k} = {c_of(first // parts + variable('t', 0, most // parts - 1))};")
+        g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n // parts - 1)
+        term = variable(k, 0, p.k // parts - 1)
         if p.words:
-            block.line(f"{pointer}[{c_of(position)} + u] = {self._word(p.words, term, block)};")
+            self._store(block, [self._word(p.words, term, block)])
             return
+        value = to_accumulation(self.e, p.right_operand, p.right(g, term, n), p.whole or p.name, block)
         if p.whole:
-            both = to_accumulation(self.e, p.right_operand, p.right(g, term // 2, n // 2), p.whole, block)
-            b = self.e.assign(p.whole, both, block)
-            value = f"{k} % 2 == 0 ? (n % 2 == 0 ? {b}.x : {b}.y) : (n % 2 == 0 ? -{b}.y : {b}.x)"
+            b = self.e.assign(p.whole, value, block)
+            self._store(block, [f"{b}.x", f"{b}.y", f"-{b}.y", f"{b}.x"])
         else:
-            value = to_accumulation(self.e, p.right_operand, p.right(g, term, n), p.name, block)
-        block.line(f"{pointer}[{c_of(position)} + u] = {value};")
+            self._store(block, [value])
 
     def _word(self, words: Words, word: Index, block: Block) -> str:
         """The C expression of the word of column n that has the terms of k from `count * word` on: zeros after the
