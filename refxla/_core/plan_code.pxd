@@ -7,6 +7,8 @@ cdef enum:
     LIBRARY
     JUMP
     UNLESS
+    BEGIN
+    POLL
     SWITCH
     REPEAT
     NEXT
