@@ -199,6 +199,46 @@ def test_the_main_loop_of_a_product_multiplies(size):
     assert traced(source, function, sizes, 1, 32).excess <= 1.25
 
 
+CONVOLUTIONS = {  # and the least share of multiply-adds in the main loop
+    "1x1": (
+        """x = f32[8,28,28,1024] parameter(0)
+        w = f32[1,1,1024,1024] parameter(1)
+        ROOT r = f32[8,28,28,1024] convolution(x, w), window={size=1x1}, dim_labels=b01f_01io->b01f""",
+        0.8,
+    ),
+    "3x3": (
+        """x = f32[8,14,14,1024] parameter(0)
+        w = f32[3,3,1024,1024] parameter(1)
+        ROOT r = f32[8,14,14,1024] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f""",
+        0.73,
+    ),
+    "gradient of the image": (
+        """x = f32[8,14,14,1024] parameter(0)
+        w = f32[3,3,1024,1024] parameter(1)
+        ROOT r = f32[8,14,14,1024] convolution(x, w), window={size=3x3 pad=1_1x1_1 rhs_reversal=1x1},
+            dim_labels=b01f_01oi->b01f""",
+        0.73,
+    ),
+    "gradient of the filter": (
+        """x = f32[8,14,14,1024] parameter(0)
+        y = f32[8,14,14,1024] parameter(1)
+        ROOT r = f32[3,3,1024,1024] convolution(x, y), window={size=14x14 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf""",
+        0.73,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_the_main_loop_of_a_convolution_multiplies(name):
+    need("nvidia")
+    lines, least = CONVOLUTIONS[name]
+    *_, (source, function, sizes) = kernels(lines, "gpu:nvidia-sm90")
+    code = compilers.compiled(source, MODELS["gpu:nvidia-sm90"])
+    assert code.spilled == 0 and code.registers <= 128
+    assert code.multiply_adds >= least
+    assert traced(source, function, sizes, 1, 32).excess <= 1.25
+
+
 @pytest.mark.parametrize("dimension", [0, 1])
 def test_a_product_of_few_rows_reads_its_large_operand_once(dimension):
     need("nvidia")

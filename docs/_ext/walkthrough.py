@@ -163,6 +163,7 @@ DECISIONS = dict(
             "the scheduler runs consecutive fusions tile by tile.",
             "the scheduler lets each core run whole iterations of a loop.",
             "the scheduler lets small kernels share a launch.",
+            "kernels on a GPU do nothing where a condition says so, which the host then need not read.",
         ),
         strict=True,
     )

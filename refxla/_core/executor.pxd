@@ -79,6 +79,7 @@ cdef class Executor:
     cdef int64_t* offsets  # for each buffer: its offset in its cl_mem
     cdef int64_t* iteration  # for each Repeat: its current iteration
     cdef int64_t pending  # launches since the queue was last known to be empty
+    cdef readonly int64_t reads  # of the last call: how often the host waited to read a predicate or an operand
     cdef int32_t failed  # the launch step that failed, or -1
     cdef Trace trace
 
@@ -105,6 +106,7 @@ cdef class Executor:
     cdef int launch(self, Launch* step) noexcept nogil
     cdef int library_call(self, LibraryCall* step) noexcept nogil
     cdef int count(self, int64_t* repeat) noexcept nogil
+    cdef int poll(self, int64_t* poll, uint8_t* pred) noexcept nogil
     cdef int copy(self, int64_t source, int64_t target) noexcept nogil
     cdef int read(self, int64_t buffer, void* target, size_t size) noexcept nogil
     cdef int move(self) noexcept nogil

@@ -10,6 +10,7 @@ is not used.
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
+from libc.math cimport sqrt
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
@@ -29,7 +30,7 @@ from refxla._core.lapack cimport Routine, hold_threads, release_threads
 from refxla._core.launch cimport BUFFER, HOST, Function, Launch
 from refxla._core.launch cimport free_launch, make_kernel, prepare_arguments, prepare_launch, run_items
 from refxla._core.library_call cimport LibraryCall, call_library_items, free_library_call, prepare_library_call
-from refxla._core.plan_code cimport CALL, COPY, JUMP, LAST_WORK, LAUNCH, NEXT, REPEAT, SWITCH, UNLESS
+from refxla._core.plan_code cimport BEGIN, CALL, COPY, JUMP, LAST_WORK, LAUNCH, NEXT, POLL, REPEAT, SWITCH, UNLESS
 from refxla._core.tables cimport table
 
 cdef extern from "Python.h" nogil:  # none of them needs the GIL, which cpython.pythread does not declare
@@ -445,7 +446,7 @@ cdef class Executor:
         if self.assembly != ASSEMBLED:
             return NOT_ASSEMBLED
         self.failed = -1
-        self.pending = 0
+        self.pending = self.reads = 0
         status = self.move()
         if status == SUCCESS:
             status = self.interpret()
@@ -497,15 +498,15 @@ cdef class Executor:
                     if self.iteration[code[at + 1]] >= code[at + 2]:
                         at += 6
                         continue
-                    status = SUCCESS
-                    if self.pending > MOST_PENDING:  # nobody waits in such a loop, and a queue takes memory
-                        self.pending = 0
-                        status = self.finish()
-                    if status == SUCCESS:
-                        status = self.count(&code[at])
+                    status = self.count(&code[at])
                     if status != SUCCESS:
                         return status
                 if target < at:  # a loop's next iteration: check whether the user wants to stop
+                    if self.pending > MOST_PENDING:  # nobody may wait in the loop, and a queue takes memory
+                        self.pending = 0
+                        status = self.finish()
+                        if status != SUCCESS:
+                            return status
                     if clock_ns() - checked > CHECK_SIGNALS_NS:
                         if self.interrupted():
                             return INTERRUPTED
@@ -516,6 +517,16 @@ cdef class Executor:
                 if status != SUCCESS:
                     return status
                 at = at + 3 if pred else code[at + 2]
+            elif code[at] == BEGIN:
+                self.iteration[code[at + 1]] = 0
+                self.iteration[code[at + 1] + 1] = 1
+                at += 2
+            elif code[at] == POLL:
+                pred = 1
+                status = self.poll(&code[at], &pred)
+                if status != SUCCESS:
+                    return status
+                at = at + 6 if pred else code[at + 5]
             elif code[at] == SWITCH:
                 if code[at + 2] == 0:
                     status = self.read(code[at + 1], &pred, 1)
@@ -623,6 +634,20 @@ cdef class Executor:
         self.address[counter] = <char*> self.address[repeat[4]] + self.iteration[repeat[1]] * size
         return SUCCESS
 
+    cdef int poll(self, int64_t* poll, uint8_t* pred) noexcept nogil:
+        """Reads the pred of a POLL in some iterations. Returns OpenCL's status.
+
+        A read takes as long as so many launches that do nothing, `reads`. If reads are w iterations apart, the loop may
+        have ended up to w iterations earlier, w / 2 on average, whose `launches` were for nothing. After n iterations,
+        that and n / w reads take least if w is the square root of 2 n reads / launches.
+        """
+        cdef int64_t* iteration = self.iteration + poll[1]
+        iteration[0] += 1
+        if iteration[0] < iteration[1]:
+            return SUCCESS
+        iteration[1] = iteration[0] + max(<int64_t> 1, <int64_t> sqrt(2.0 * iteration[0] * poll[2] / poll[3]))
+        return self.read(poll[4], pred, 1)
+
     cdef int copy(self, int64_t source, int64_t target) noexcept nogil:
         cdef size_t size = self.size[source]
         if self.access == BUFFER:
@@ -638,6 +663,8 @@ cdef class Executor:
     cdef int read(self, int64_t buffer, void* target, size_t size) noexcept nogil:
         """Waits for the queue and reads the first bytes of a buffer."""
         cdef int status
+        self.reads += 1
+        self.pending = 0
         if self.access == HOST:
             status = self.finish()
             memcpy(target, self.address[buffer], size)

@@ -8,6 +8,8 @@ cdef enum:
     LAST_WORK = LIBRARY  # up to here, an instruction does work; those that follow say which comes next
     JUMP
     UNLESS
+    BEGIN
+    POLL
     SWITCH
     REPEAT
     NEXT

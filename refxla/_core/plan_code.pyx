@@ -1,7 +1,7 @@
-"""The steps of a plan as code for a machine with ten instructions, which the executor (executor.pyx) runs.
+"""The steps of a plan as code for a machine with twelve instructions, which the executor (executor.pyx) runs.
 
-The machine's only registers are the program counter, the table of buffer addresses, and the current iteration of each
-counted loop:
+The machine's only registers are the program counter, the table of buffer addresses, the current iteration of each
+counted loop, and, from number n on, that of a predicated loop and the one in which its pred is read next:
 
     LAUNCH step                     enqueue a kernel
     COPY source target              enqueue a copy from buffer to buffer
@@ -9,6 +9,8 @@ counted loop:
     LIBRARY n                       wait, then call a function of a library
     JUMP to
     UNLESS buffer to                wait, then jump where the pred in a buffer is false
+    BEGIN n                         begin a loop whose body does nothing once a pred is false
+    POLL n reads launches buffer to the same as UNLESS in some iterations of it, of so many launches; in others, go on
     SWITCH buffer kind n to...      wait, then jump by a pred (kind 0) or an s32 (kind 1)
     REPEAT n trips counter table to begin iteration 0 of counted loop n, or jump if it has none
     NEXT n trips counter table to   begin the next iteration and jump, or go on after the last one
@@ -59,9 +61,17 @@ cdef class PlanCode:
                     code += [LIBRARY, len(self.library_calls)]
                     self.library_calls.append(step)
             elif isinstance(step, plans.Loop):
+                number = self.repeats
+                if step.is_predicated:
+                    self.repeats += 2
+                    code += [BEGIN, number]
                 start = len(code)
                 self.append(step.condition)
-                code += [UNLESS, step.predicate, None]
+                if step.is_predicated:
+                    launches = max(1, plans.launch_count((*step.condition, *step.body)))
+                    code += [POLL, number, plans.READ_LAUNCHES, launches, step.predicate, None]
+                else:
+                    code += [UNLESS, step.predicate, None]
                 hole = len(code) - 1
                 self.append(step.body)
                 code += [JUMP, start]

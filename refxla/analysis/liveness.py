@@ -130,7 +130,9 @@ class _Walk:
         """Walks over a kernel's body, whose arguments are these buffers. Returns what it uses."""
         together = kernel.work_group > 0
         self.parallel += together
-        uses = self.body(kernel, buffers)
+        uses: Uses = {}
+        self.mention(uses, [buffers[predicate.argument] for predicate in kernel.predicates], False)
+        _add(uses, self.body(kernel, buffers))
         self.parallel -= together
         return uses
 

@@ -47,7 +47,7 @@ from ..ir.merged_body import (
     WhileLoopBody,
     WorkerOffset,
 )
-from ..ir.plan import Argument, Kernel
+from ..ir.plan import Argument, Kernel, Predicate
 
 # Elements of `progress`, longs: the iteration, the call in progress (0: none), the nanoseconds of this launch.
 _ITERATION, _POSITION, _SPENT = 0, 1, 2
@@ -81,10 +81,11 @@ def body_text(
     """The statements of a kernel's function. `functions` names those of the kernels that it calls; "call_n" is the n-th
     by default. `private`: the C types of the arguments in private memory, by their numbers. `aliasing` collects the
     types that have to be declared."""
+    start = "".join(f"    if ({_fails(predicate)}) return;\n" for predicate in kernel.predicates)
     if isinstance(kernel.body, str):
-        return kernel.body
+        return start + kernel.body
     names = functions or [f"call_{n}" for n in range(len(kernel.calls))]
-    return _Writer(kernel, names, private or {}, aliasing or AliasingTypes()).text()
+    return start + _Writer(kernel, names, private or {}, aliasing or AliasingTypes()).text()
 
 
 class _Writer:
@@ -283,6 +284,10 @@ class _Writer:
     # -- copies and parallel launches ------------------------------------------------------------------------------
 
     def _copy(self, body: CopyBody) -> None:
+        if body.groups > 1:
+            first, step = f"group * {self.group} + item", body.groups * self.group
+            self._line(f"for (long i = {first}; i < {body.count}; i += {step}) a1[i] = a0[i];")
+            return
         if self.group:
             self._line("#pragma unroll 4")
             self._line(f"for (int i = item; i < {body.count}; i += {self.group}) a1[i] = a0[i];")
@@ -531,6 +536,14 @@ def _bytes(offset: Offset) -> str:
             return f"((long)t{axis} * {stride} + {start})"
         case FrameOffset(start):
             return str(start)
+
+
+def _fails(predicate: Predicate) -> str:
+    """The condition under which a predicate does not hold."""
+    value, last = f"*a{predicate.argument}", predicate.branches - 1
+    if predicate.of_pred:
+        return value if predicate.branch else f"!{value}"
+    return f"(uint){value} < {last}u" if predicate.branch == last else f"{value} != {predicate.branch}"
 
 
 def _qualified(argument: Argument) -> str:

@@ -155,8 +155,8 @@ def _opencl_primitives() -> tuple[str, ...]:
         _ARRIVE.format("rx_arrive(p)"),
         *(f"#define RX_POPCOUNT_U{bits}(a) popcount(a)" for bits in (32, 64)),
         *(f"#define RX_CLZ_U{bits}(a) clz(a)" for bits in (32, 64)),
+        "#define RX_NOINLINE",  # plain OpenCL C cannot ask for that
         "#define RX_IS_CONSTANT(a) 0",
-        "#define RX_NOINLINE",
         "#define RX_COMPILER_FENCE()",
     )
 

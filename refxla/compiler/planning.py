@@ -11,7 +11,7 @@ from refxla_spec.module import Module
 from ..codegen.gpu.work_groups import group_size
 from ..device.description import Target
 from ..ir.plan import Kernel
-from ..passes.pipeline import FUSION, LAUNCH_MERGING, PARALLEL_LOOPS, TILED_FUSION, optimize
+from ..passes.pipeline import FUSION, LAUNCH_MERGING, PARALLEL_LOOPS, PREDICATION, TILED_FUSION, optimize
 from ..passes.winograd_convolution import apply_winograd
 from ..scheduling.kernel_deduplication import KernelDeduplicator
 from ..scheduling.launch_costs import MergingOptions
@@ -43,7 +43,12 @@ def plan_module(
         emitter = KernelDeduplicator(partial(emit, target=target))
         serial = KernelDeduplicator(partial(emit, target=target.of_one_item)) if group else None
         options = SchedulingOptions(
-            target.costs, fuse, TILED_FUSION not in without, PARALLEL_LOOPS not in without, merging
+            target.costs,
+            fuse,
+            TILED_FUSION not in without,
+            PARALLEL_LOOPS not in without,
+            PREDICATION not in without,
+            merging,
         )
         planned = make_plan(optimized, emitter, options, on_kernel, serial)
         planned.winograd = decisions

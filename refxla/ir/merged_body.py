@@ -142,10 +142,11 @@ class SectionBody:
 @dataclass(frozen=True)
 class CopyBody:
     """Copies `count` elements of argument 0 to argument 1; each work item copies `per_item` of them. If that is 0, they
-    are distributed over the items of a work-group."""
+    are distributed over the items of so many work-groups."""
 
     count: int
     per_item: int
+    groups: int = 1
 
 
 @dataclass(frozen=True)

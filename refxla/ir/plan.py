@@ -48,6 +48,10 @@ WORKSPACE = "workspace"  # zeroed once: counters of finished work-groups, which 
 TILE = "tile"  # only while planning: one tile of another buffer (scheduling/tiled_fusion.py)
 
 
+# Reading a value takes the host as long as so many launches of kernels that do nothing: 20 microseconds on an H100.
+READ_LAUNCHES = 5
+
+
 @dataclass(frozen=True)
 class Fusion:
     """Instructions that run as one kernel.
@@ -92,6 +96,17 @@ class Argument:
 
 
 @dataclass(frozen=True)
+class Predicate:
+    """A condition of a launch: argument number `argument`, a pred or an s32, chooses number `branch` of so many
+    `branches`, as the index of a Branch does."""
+
+    argument: int
+    of_pred: bool
+    branch: int
+    branches: int
+
+
+@dataclass(frozen=True)
 class Kernel:
     """What one launch runs: a function that is called once for every `item` in [0, items), each time for one chunk of
     the work. Any two calls may run in parallel.
@@ -124,6 +139,7 @@ class Kernel:
     global_only: bool = False
     work_group: int = 0  # items of a work-group; `items` is a multiple of it; 0: none
     local_bytes: int = 0  # the local memory of a work-group
+    predicates: tuple[Predicate, ...] = ()  # a launch does nothing unless all of them hold (scheduling/predication.py)
     # What it takes to compile its own code, without the kernels that it calls, in characters of C: set by
     # codegen/emitter_registry.py, which alone measures what emitters wrote. 0: it copies, or calls others.
     code_size: int = 0
@@ -212,11 +228,16 @@ class LibraryCall:
 
 @dataclass(frozen=True)
 class Loop:
-    """Runs `condition`; while the pred in buffer `predicate` is true, runs `body` and `condition` again."""
+    """Runs `condition`; while the pred in buffer `predicate` is true, runs `body` and `condition` again.
+
+    `is_predicated`: the kernels of the body do nothing once the predicate is false (Kernel.predicates), so that the
+    host may go on without having read it.
+    """
 
     condition: tuple[Step, ...]
     predicate: int
     body: tuple[Step, ...]
+    is_predicated: bool = False
 
 
 @dataclass(frozen=True)
@@ -303,8 +324,9 @@ class Plan:
                 case LibraryCall(function, _, _, items, operands):
                     to, of = (", ".join(f"b{b}" for b in part) for part in (step.written, operands))
                     lines.append(f"{pad}{to} = call {function}({of})  [{items} matri{'x' if items == 1 else 'ces'}]")
-                case Loop(condition, predicate, body):
-                    lines += [f"{pad}loop", *self._format(condition, depth + 1), f"{pad}while b{predicate}"]
+                case Loop(condition, predicate, body, is_predicated):
+                    note = ", ahead of the host" if is_predicated else ""
+                    lines += [f"{pad}loop", *self._format(condition, depth + 1), f"{pad}while b{predicate}{note}"]
                     lines += self._format(body, depth + 1)
                 case Repeat(trip_count, body, counter, table):
                     counted = "" if counter is None else f", b{counter} = b{table}[iteration]"
@@ -423,8 +445,8 @@ def renumbered(steps: tuple[Step, ...], kernels: Sequence[Kernel]) -> tuple[tupl
         match step:
             case Launch(kernel, buffers):
                 return Launch(used[kernel], buffers)
-            case Loop(condition, predicate, body):
-                return Loop(tuple(map(renumber, condition)), predicate, tuple(map(renumber, body)))
+            case Loop(condition, _, body):
+                return replace(step, condition=tuple(map(renumber, condition)), body=tuple(map(renumber, body)))
             case Repeat(trip_count, body, counter, table):
                 return Repeat(trip_count, tuple(map(renumber, body)), counter, table)
             case Branch(index, branches):
@@ -453,7 +475,8 @@ def without_tiles(buffers: Sequence[Buffer], steps: tuple[Step, ...]) -> tuple[t
                 written = tuple(None if b is None else number[b] for b in step.results)
                 return replace(step, operands=tuple(number[b] for b in step.operands), results=written)
             case Loop(condition, predicate, body):
-                return Loop(tuple(map(renumber, condition)), number[predicate], tuple(map(renumber, body)))
+                parts = tuple(map(renumber, condition)), tuple(map(renumber, body))
+                return replace(step, condition=parts[0], predicate=number[predicate], body=parts[1])
             case Repeat(trip_count, body, counter, table):
                 counted = (None, None) if counter is None or table is None else (number[counter], number[table])
                 return Repeat(trip_count, tuple(map(renumber, body)), *counted)
@@ -478,6 +501,23 @@ def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
             case Branch(_, branches):
                 for b in branches:
                     yield from all_steps(b)
+
+
+def launch_count(steps: Iterable[Step]) -> int:
+    """The number of launches and copies that steps make, where each loop that ends by a predicate has one iteration,
+    and all branches are taken."""
+    count = 0
+    for step in steps:
+        match step:
+            case Loop(condition, _, body):
+                count += launch_count((*condition, *body))
+            case Repeat(trip_count, body):
+                count += trip_count * launch_count(body)
+            case Branch(_, branches):
+                count += sum(map(launch_count, branches))
+            case Launch() | Copy():
+                count += 1
+    return count
 
 
 def launches(steps: Iterable[Step]) -> Iterator[Launch]:

@@ -86,8 +86,8 @@ OPTIMIZATION: tuple[tuple[str, Pass], ...] = (
 PASSES = (*NORMALIZATION, *OPTIMIZATION, ("dce", dce.run))
 # Decisions of the scheduler: they are not passes over HLO, but can be left out in the same way. Without launch merging
 # there is no tiled fusion either.
-SCHEDULING = ("fusion", "tiled-fusion", "parallel-loops", "launch-merging")
-FUSION, TILED_FUSION, PARALLEL_LOOPS, LAUNCH_MERGING = SCHEDULING
+SCHEDULING = ("fusion", "tiled-fusion", "parallel-loops", "launch-merging", "predication")
+FUSION, TILED_FUSION, PARALLEL_LOOPS, LAUNCH_MERGING, PREDICATION = SCHEDULING
 OPTIONAL = ("loop-rerolling", *(name for name, _ in OPTIMIZATION), *SCHEDULING)
 
 

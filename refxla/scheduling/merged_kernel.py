@@ -162,12 +162,13 @@ class BoundKernel:
         return BoundKernel(replace(self.kernel, arguments=arguments), (*self.buffers, *self.buffers[:1] * spare))
 
 
-def copy_kernel(size: int, group: int = 0) -> p.Kernel:
-    """A kernel that copies so many bytes; `group`: by one work-group of so many items."""
+def copy_kernel(size: int, group: int = 0, groups: int = 1) -> p.Kernel:
+    """A kernel that copies so many bytes; `group`: by at most `groups` work-groups of so many items."""
     ctype, width = next((c, w) for c, w in (("uint", 4), ("ushort", 2), ("uchar", 1)) if size % w == 0)
-    body = m.CopyBody(size // width, 0 if group else COPY_ITEM // width)
+    groups = max(1, min(groups, -(-size // width // group))) if group else 1
+    body = m.CopyBody(size // width, 0 if group else COPY_ITEM // width, groups)
     arguments = (p.Argument("input", ctype, bytes=size), p.Argument("output", ctype, bytes=size))
-    return p.Kernel(COPY, body, arguments, group or -(-size // COPY_ITEM), work_group=group)
+    return p.Kernel(COPY, body, arguments, group * groups or -(-size // COPY_ITEM), work_group=group)
 
 
 def uses(step: p.Step, kernels: Sequence[p.Kernel]) -> tuple[frozenset[int], frozenset[int]]:

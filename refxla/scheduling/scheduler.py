@@ -6,7 +6,7 @@ planned by a ComputationScheduler; what they share is a PlanBuilder, which then 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from refxla_spec.module import Instruction, Module
@@ -20,6 +20,7 @@ from .computation_scheduler import ComputationScheduler
 from .fusion_group import Refusal
 from .merged_kernel import MergedLaunch
 from .plan_builder import Emit, MemoryBlock, PlanBuilder
+from .predication import Predication
 from .scheduling_options import SchedulingOptions
 from .tiled_fusion import TilingDecision
 
@@ -85,8 +86,11 @@ def make_plan(
             builder.copy(steps, block, target)
             block = target
         outputs.add(block)
+    planned: Sequence[p.Step] = builder.merge(steps)
+    if options.predication and options.merging.group:
+        planned = Predication(builder, options.merging.group).steps(planned)
     return PlanningResult(
-        builder.finish(builder.merge(steps), results, single, aliases, [b.index for b in donated]),
+        builder.finish(planned, results, single, aliases, [b.index for b in donated]),
         builder.refusals,
         [] if builder.launch_merger is None else builder.launch_merger.launches.merged,
         tiled_fusions=builder.tiling_decisions,

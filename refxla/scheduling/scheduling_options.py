@@ -16,6 +16,7 @@ class SchedulingOptions:
     fusion: bool = True  # without it every instruction is a kernel of its own
     tiled_fusion: bool = True  # fusions may run tile by tile (tiled_fusion.py), where kernels are persistent
     parallel_loops: bool = True  # cores may run whole iterations of a loop (parallel_loop.py), likewise
+    predication: bool = True  # loops may run ahead of the host (predication.py), on a GPU
     merging: MergingOptions = NOT_MERGED  # for what device small launches are merged (launch_merging.py)
 
     @property

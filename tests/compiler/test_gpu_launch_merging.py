@@ -16,6 +16,7 @@ from kernel_driver import queue
 from refxla_spec.text import parse
 
 import refxla
+from refxla.codegen import prelude
 from refxla.codegen.opencl_program import program
 from refxla.codegen.primitives import primitives
 from refxla.compiler.planning import plan_module
@@ -292,6 +293,13 @@ def test_what_one_item_does_between_barriers_in_a_loop_is_done():
     for _ in range(10):
         want = want[::-1] * 2 + 1
     assert got.tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_attribute_of_functions_that_are_not_inlined_is_defined_for_every_gpu(name):
+    """Those that reduce large arguments of sines and tangents have it."""
+    assert "RX_NOINLINE float rx_shifted_sine_apart_f32" in prelude.functions("rx_shifted_sine_apart_f32(x, 0)")
+    assert "#define RX_NOINLINE" in primitives(MODELS[name].target)
 
 
 def test_a_barrier_is_repeated_for_pocl_alone():
