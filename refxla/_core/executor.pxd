@@ -1,6 +1,6 @@
 # The executor: see executor.pyx.
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from refxla._core.argument_aliasing cimport Aliasing
 from refxla._core.arguments cimport Signature
