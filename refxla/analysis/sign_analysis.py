@@ -49,13 +49,15 @@ def _of_a_constant(i: Instruction, role: str, members: Collection[Instruction]) 
 def _fits(i: Instruction, role: str, constant: float | None) -> bool:
     """Whether there is a form for a constant operand of this role: for a divisor or modulus other than 0 and -1, a
     shift below the width, a factor that is negative or has the highest bit; for floats, a modulus that is a power of
-    two of at least 1, a bound that is not NaN, and zero as the threshold of an ordering comparison."""
+    two of at least 1, a bound that is not NaN, zero as the threshold of an ordering comparison, an abscissa of 1."""
     element_type = i.operands[-1].shape.element_type
     if constant is None:
         return False
     if element_type.name in _FLOATS:
         if role == "modulus":
             return 1 <= abs(constant) <= 2**64 and math.frexp(abs(constant))[0] == 0.5
+        if role == "abscissa":
+            return constant == 1
         if role == "threshold":
             return constant == 0 and i.attributes["direction"] not in ("EQ", "NE") and not is_total(i.attributes)
         return role == "bound" and not math.isnan(constant)

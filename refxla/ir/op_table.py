@@ -93,7 +93,7 @@ class Row:
     # `constant_role`: there is one for a constant operand, which plays this role. For an integer operation, it is a
     # "divisor", "modulus", "shift" or "factor": C's operator is used where it is defined for that constant. For floats,
     # it is a "modulus", for which the remainder may need no loop; a "bound" of a maximum or minimum, or "bounds" of a
-    # clamp, which is then one selection; a "threshold" of a comparison.
+    # clamp, which is then one selection; a "threshold" of a comparison; the "abscissa" of an arctangent.
     has_below: bool = False
     in_pieces: bool = False
     complex_in_pieces: bool = False
@@ -159,7 +159,7 @@ MOST_IN_PIECES = 8  # functions in one kernel, each of which needs arrays that s
 _CONSTANT_ROLES = {
     "divide": "divisor", "remainder": "modulus", "multiply": "factor", "shift-left": "shift",
     "shift-right-logical": "shift", "shift-right-arithmetic": "shift", "maximum": "bound", "minimum": "bound",
-    "clamp": "bounds", "compare": "threshold",
+    "clamp": "bounds", "compare": "threshold", "atan2": "abscissa",
 }  # fmt: skip
 _KEEPS_FORMAT = {
     "abs", "negate", "maximum", "minimum", "clamp", "sign", "floor", "ceil", "round-nearest-even", "round-nearest-afz",

@@ -1,4 +1,4 @@
-"""Unrolls loops: those of a few small iterations altogether, and two iterations of others into one.
+"""Unrolls loops: those of one or a few small iterations altogether, and two iterations of others into one.
 
 A loop over the two or three rows of a small matrix costs more than its iterations do: each reads and writes memory, at
 places that depend on a counter. Unrolled, it is fused with its producers and users (`run`).
@@ -14,7 +14,7 @@ from __future__ import annotations
 from refxla_spec.module import Computation, Instruction, Module, post_order
 
 from ..analysis.while_loop_analysis import Counter, counter_of, equal_counters, state_values
-from ..ir.op_table import ELEMENTWISE, MOVEMENT, ROWS
+from ..ir.op_table import ELEMENTWISE, MOVEMENT, ROWS, overwritten
 from .dce import called_first, rewrite
 
 _ITERATIONS, _INSTRUCTIONS = 3, 96  # of a loop that is unrolled, and of all its iterations
@@ -22,8 +22,8 @@ _FREE = ("parameter", "get-tuple-element", "tuple", "constant")
 
 
 def run(module: Module) -> int:
-    """Unrolls all loops of at most 3 iterations whose body is small and reads the counter, inner ones first. Returns
-    how many instructions were replaced: the loops, and those that read their results."""
+    """Unrolls all loops of at most one iteration, and of at most 3 whose body is small and reads the counter, inner
+    ones first. Returns how many instructions were replaced: the loops, and those that read their results."""
     count = sum(rewrite(c, _without_loop) for c in called_first(module.entry))
     if count:
         module.computations = called_first(module.entry)
@@ -42,15 +42,20 @@ def _unrolled(loop: Instruction) -> Instruction | None:
     if loop.operands[0].opcode != "tuple" or loop.body.root.opcode != "tuple":
         return None
     counter = counter_of(loop)
-    if counter is None or counter.trip_count > _ITERATIONS or not _is_read(loop, counter):
-        return None
-    body = [i for i in loop.body.instructions if i.opcode not in _FREE]
-    if len(body) * counter.trip_count > _INSTRUCTIONS or not all(map(_is_small, body)):
+    if counter is None or counter.trip_count > 1 and not _is_short(loop, counter):
         return None
     values = loop.operands[0]
     for k in range(counter.trip_count):
         values = _iteration(loop.body, values, k)
     return values
+
+
+def _is_short(loop: Instruction, counter: Counter) -> bool:
+    """Whether the iterations of a loop are few and small, and read the counter."""
+    body = [i for i in loop.body.instructions if i.opcode not in _FREE]
+    if counter.trip_count > _ITERATIONS or counter.trip_count * len(body) > _INSTRUCTIONS:
+        return False
+    return all(map(_is_small, body)) and _is_read(loop, counter)
 
 
 def _is_read(loop: Instruction, counter: Counter) -> bool:
@@ -62,9 +67,8 @@ def _is_read(loop: Instruction, counter: Counter) -> bool:
 
 
 def _is_small(i: Instruction) -> bool:
-    row = ROWS.get(i.opcode)
-    simple = row is not None and (row.op_class in (ELEMENTWISE, MOVEMENT) or i.opcode == "scatter")
-    return simple and not i.control_predecessors
+    """Whether an instruction computes or moves elements one by one, or writes some into an array."""
+    return i.opcode in ROWS and (ROWS[i.opcode].op_class in (ELEMENTWISE, MOVEMENT) or overwritten(i) > 0)
 
 
 def _iteration(body: Computation, values: Instruction, number: int) -> Instruction:
@@ -72,8 +76,17 @@ def _iteration(body: Computation, values: Instruction, number: int) -> Instructi
     copies: dict[Instruction, Instruction] = {i: values.operands[k] for k, i in state_values(body).items()}
     for i in body.instructions:
         if i not in copies and i.opcode != "parameter":
-            operands = [copies[o] for o in i.operands]
-            copies[i] = Instruction(f"{i.name}.{number}", i.opcode, i.shape, operands, dict(i.attributes), i.metadata)
+            copies[i] = Instruction(
+                f"{i.name}.{number}",
+                i.opcode,
+                i.shape,
+                [copies[o] for o in i.operands],
+                dict(i.attributes),
+                i.metadata,
+                i.sharding,
+                i.frontend_attributes,
+                i.backend_config,
+            )
     return copies[body.root]
 
 

@@ -291,6 +291,28 @@ def test_remainders_by_powers_of_two_have_no_loop(name, divisor):
     np.testing.assert_array_equal(np.isnan(got.astype(float)), np.isnan(want.astype(float)))
 
 
+@pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("abscissa", [1.0, 2.0, -1.0])
+def test_an_arctangent_has_no_quadrants_and_the_same_bits(name, abscissa):
+    text = f"""HloModule m
+        ENTRY e {{ y = {name}[600] parameter(0)
+            c = {name}[] constant({abscissa})
+            x = {name}[600] broadcast(c), dimensions={{}}
+            ROOT r = {name}[600] atan2(y, x) }}"""
+    types = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
+    special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-7, -60000.0]
+    y = np.resize(np.array([*special, *np.linspace(-30, 30, 391), *np.linspace(0.99, 1.01, 200)]), 600).astype(
+        types[name]
+    )
+    executable = refxla.compile(text)
+    assert ("rx_atan2_by_constant" in executable.opencl) == (abscissa == 1)
+    any_x = refxla.compile(text.replace(f"constant({abscissa})", "parameter(1)"))
+    got, want = executable(y), any_x(y, types[name](abscissa))
+    nan = np.isnan(want.astype(float))
+    np.testing.assert_array_equal(np.isnan(got.astype(float)), nan)
+    assert bits(got[~nan]).tolist() == bits(want[~nan]).tolist()
+
+
 def test_a_loop_that_cannot_be_vectorized_writes_nothing_to_the_terminal(capfd):
     """PoCL's compiler counts its warnings there, whatever becomes of the log."""
     loop = "#pragma clang loop vectorize_width(4)\nfor (int i = 0; i < 8; ++i) { x[0] = x[0] * x[0] + i; }"

@@ -70,6 +70,18 @@ def test_other_loops_stay(text):
     assert "while(" in str(optimize(parse(text)))
 
 
+def test_a_loop_of_one_iteration_is_its_body_whatever_that_is():
+    more = "\n".join(f"m{k} = f32[3] negate({f'm{k - 1}' if k else 'x'})" for k in range(99))
+    for count in (1, 2):
+        module = parse(
+            program(count, place="one", more=more).replace("update-slice(x, v, i)", "update-slice(m98, v, one)")
+        )
+        assert ("while(" in str(optimize(module))) == (count == 2)
+        x, t = np.array([1.5, -2.25, 4], np.float32), np.float32(0.1)
+        for a, b in zip(refxla.compile(module)(x, t), interpreter.run(module, [x, t]), strict=True):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
 def test_a_loop_in_a_loop_is_unrolled():
     outer = program(3).replace("ENTRY main {", "inner {")
     text = (

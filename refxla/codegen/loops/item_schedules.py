@@ -40,6 +40,7 @@ class RowNest(Protocol):
     chunk: int
     cut: Cut | None
     is_unrolled: bool
+    is_stacked: bool
     has_fast_path: bool
     prefetch: RowPrefetch
 
@@ -107,7 +108,8 @@ class WholeRows:
         def index(name: str) -> Index:
             return variable(name, 0, rows.limit - 1)
 
-        in_pieces = self.nest.has_fast_path and self.nest.sizes[-1] <= SHORT_ROW
+        has_pieces = not self.nest.is_stacked or self.count >= fast_path_math.FROM
+        in_pieces = self.nest.has_fast_path and self.nest.sizes[-1] <= SHORT_ROW and has_pieces
         functions = [c.instruction for c in calls(index("i"), False)] if in_pieces else []
         inner = of_any
         if in_pieces and self.nest.is_unrolled:

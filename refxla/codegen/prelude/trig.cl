@@ -307,8 +307,18 @@ static inline T rx_atan2_T(T y, T x) {
     return ((x == x) & (y == y)) ? RX_COPYSIGN_T(angle, y) : x + y;
 }
 
-static inline T rx_atan_T(T x) {
-    return rx_atan2_T(x, 1.0);
+// The same bits as of rx_atan2_T(y, 1).
+static inline T rx_atan_T(T y) {
+    T a = RX_FABS_T(y);
+    int steep = a > 1.0;
+    T quotient = (steep ? 1.0 : a) / (steep ? a : 1.0);
+    T z = quotient * quotient;
+    T angle = RX_FMA_T(quotient * z, POLY(atan, z), quotient);
+    return RX_COPYSIGN_T(steep ? K(pi_2_high) + (K(pi_2_middle) - angle) : angle, y);
+}
+
+static inline T rx_atan2_by_constant_T(T y, T one) {
+    return rx_atan_T(y);
 }
 
 // asin |x|, above 1/2 as pi/2 - 2 asin(sqrt((1 - |x|) / 2)).
