@@ -198,6 +198,21 @@ class Build:
         return instruction
 
 
+def copied(i: Instruction, name: str, operands: Sequence[Instruction]) -> Instruction:
+    """The same operation on other operands, with what is noted at it. Control predecessors stay behind."""
+    return Instruction(
+        name,
+        i.opcode,
+        i.shape,
+        list(operands),
+        dict(i.attributes),
+        i.metadata,
+        i.sharding,
+        i.frontend_attributes,
+        i.backend_config,
+    )
+
+
 def adder(element_type: ElementType) -> Computation:
     """The reducer of a sum."""
     return reducer("add", element_type)

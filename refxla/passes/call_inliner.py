@@ -12,6 +12,7 @@ from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import Shape
 
 from .._core.shapes import make
+from ..ir.builder import copied
 from .dce import called_first, sort
 
 # Instructions of one computation. Twenty computations, each of which calls the previous one twice, inline to a million;
@@ -75,17 +76,8 @@ def mapped(computation: Computation, operands: list[Instruction], like: Instruct
 
 
 def _copy(i: Instruction, copies: dict[Instruction, Instruction], call: Instruction) -> Instruction:
-    instruction = Instruction(
-        f"{call.name}.{i.name}",
-        i.opcode,
-        i.shape,
-        [copies[o] for o in i.operands],
-        dict(i.attributes),
-        i.metadata or call.metadata,
-        i.sharding,
-        i.frontend_attributes,
-        i.backend_config,
-    )
+    instruction = copied(i, f"{call.name}.{i.name}", [copies[o] for o in i.operands])
+    instruction.metadata = i.metadata or call.metadata
     return _mapped(instruction, call) if call.opcode == "map" else instruction
 
 

@@ -11,9 +11,12 @@ writes the first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from refxla_spec.module import Computation, Instruction, Module, post_order
 
 from ..analysis.while_loop_analysis import Counter, counter_of, equal_counters, state_values
+from ..ir.builder import copied
 from ..ir.op_table import ELEMENTWISE, MOVEMENT, ROWS, overwritten
 from .dce import called_first, rewrite
 
@@ -44,10 +47,10 @@ def _unrolled(loop: Instruction) -> Instruction | None:
     counter = counter_of(loop)
     if counter is None or counter.trip_count > 1 and not _is_short(loop, counter):
         return None
-    values = loop.operands[0]
+    state: Instruction = loop.operands[0]
     for k in range(counter.trip_count):
-        values = _iteration(loop.body, values, k)
-    return values
+        state = _iteration(loop.body, state.operands, str(k))[loop.body.root]
+    return state
 
 
 def _is_short(loop: Instruction, counter: Counter) -> bool:
@@ -71,38 +74,21 @@ def _is_small(i: Instruction) -> bool:
     return i.opcode in ROWS and (ROWS[i.opcode].op_class in (ELEMENTWISE, MOVEMENT) or overwritten(i) > 0)
 
 
-def _iteration(body: Computation, values: Instruction, number: int) -> Instruction:
-    """The state after an iteration, from a tuple with the state before it."""
-    copies: dict[Instruction, Instruction] = {i: values.operands[k] for k, i in state_values(body).items()}
+def _iteration(body: Computation, state: Sequence[Instruction], suffix: str) -> dict[Instruction, Instruction]:
+    """What takes the place of each instruction of a loop's body in an iteration that begins with these values of the
+    elements of the state. Those without operands, such as constants, are the same in all iterations."""
+    copies = {i: state[k] for k, i in state_values(body).items()}
     for i in body.instructions:
-        if i not in copies and i.opcode != "parameter":
-            copies[i] = Instruction(
-                f"{i.name}.{number}",
-                i.opcode,
-                i.shape,
-                [copies[o] for o in i.operands],
-                dict(i.attributes),
-                i.metadata,
-                i.sharding,
-                i.frontend_attributes,
-                i.backend_config,
-            )
-    return copies[body.root]
+        if i not in copies:
+            operands = [copies[o] for o in i.operands]
+            copies[i] = copied(i, f"{i.name}.{suffix}", operands) if operands else i
+    return copies
 
 
 def unrolled_twice(body: Computation) -> tuple[Computation, set[Instruction]]:
     """The body of two iterations of a loop, and the instructions of the second. `body` has no loops or conditionals,
     and its parameter and root are flat tuples, as tuple_simplifier leaves them."""
-    leaves = list(body.root.operands)
-    second: dict[Instruction, Instruction] = {i: leaves[k] for k, i in state_values(body).items()}
-    second[body.parameters[0]] = body.parameters[0]
-    for i in body.instructions:
-        if i not in second:
-            if i.operands:
-                operands = [second[o] for o in i.operands]
-                second[i] = Instruction(f"{i.name}.second", i.opcode, i.shape, operands, dict(i.attributes), i.metadata)
-            else:  # the same in both: a constant, an iota
-                second[i] = i
+    second = _iteration(body, body.root.operands, "second")
     root = second[body.root]
     live = set(post_order(root, body.parameters))
     order = dict.fromkeys(

@@ -17,7 +17,7 @@ from refxla_spec.types import S32
 
 from ...ir.builder import Build, bigger
 from . import small_matrices
-from .matrix_masks import BLOCK, ONE_BLOCK, diagonal, lower_triangle, pad_square, working_type
+from .matrix_masks import BLOCK, ONE_BLOCK, diagonal, lower_triangle, pad_square, pivot_root, working_type
 
 
 def _expand(i: Instruction) -> Instruction:
@@ -85,11 +85,7 @@ def _columns(b: Build, columns: Instruction, start: Instruction) -> Instruction:
         above = b.conjugate(b.part(w, rank - 1, j, 1))
         c = b.subtract(b.part(columns, rank - 2, k, 1), b.product(above, w, along=(-2, -2)))
         pivot = b.part(c, rank - 1, j, 1)
-        if c.shape.element_type.is_complex:
-            root = b.sqrt(b.real(pivot))
-            root = b.complex(root, b.full(0, root.shape))
-        else:
-            root = b.sqrt(pivot)
+        root = pivot_root(b, pivot)
         root = b.spread(b.reshape(root, root.shape.dimensions[:-1]), c.shape, tuple(range(rank - 1)))
         place = b.iota(S32, c.shape.dimensions, rank - 1)
         at, wide = b.spread(j, place.shape, ()), b.full(0, c.shape)

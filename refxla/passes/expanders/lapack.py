@@ -17,7 +17,7 @@ from refxla_spec.types import S32, Shape
 from ..._core.shapes import make
 from ...ir.builder import Build, bigger
 from . import cholesky_expander, householder, jacobi, small_matrices, triangular_solve_expander
-from .matrix_masks import diagonal, working_type
+from .matrix_masks import diagonal, pivot_size, working_type
 
 
 def eigh(i: Instruction) -> Instruction:
@@ -115,7 +115,7 @@ def lu(b: Build, a: Instruction) -> tuple[Instruction, Instruction, Instruction,
 
     def iteration(k: Instruction, x: Instruction, pivots: Instruction, order: Instruction) -> list[Instruction]:
         column = b.reshape(b.part(x, rank + 1, k, 1), (*batch, m))
-        size = b.add(b.abs(b.real(column)), b.abs(b.imag(column))) if _complex(x) else b.abs(column)
+        size = pivot_size(b, column)
         rows = b.iota(S32, size.shape.dimensions, rank)
         below = b.compare(rows, b.spread(k, rows.shape, ()), direction="GE")
         best = _argmax(b, b.make("select", below, size, b.full(-1, size.shape)))  # s32[..]
@@ -148,10 +148,6 @@ def lu(b: Build, a: Instruction) -> tuple[Instruction, Instruction, Instruction,
     x, pivots, order = b.repeat(count, iteration, [x, pivots, order])
     square = jacobi.cut(b, jacobi.cut(b, x, 1, count), 2, count)
     return x, pivots, order, b.compare(diagonal(b, square), 0, direction="EQ")
-
-
-def _complex(x: Instruction) -> bool:
-    return x.shape.element_type.is_complex
 
 
 def _exchanged(b: Build, x: Instruction, k: Instruction, is_k: Instruction, is_best: Instruction) -> Instruction:

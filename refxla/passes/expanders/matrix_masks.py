@@ -1,4 +1,4 @@
-"""Triangles and diagonals of the matrices in the last two dimensions, shared by the expansions of linear algebra."""
+"""Triangles, diagonals and pivots of the matrices in the last two dimensions, for expansions of linear algebra."""
 
 from __future__ import annotations
 
@@ -53,3 +53,16 @@ def pad_square(b: Build, a: Instruction, more: int) -> Instruction:
     row = b.iota(S32, wide.shape.dimensions, a.shape.rank - 2)
     added = b.and_(compare_indices(b, wide.shape, "EQ"), b.compare(row, n, direction="GE"))
     return b.make("select", added, b.full(1, wide.shape), wide)
+
+
+def pivot_size(b: Build, x: Instruction) -> Instruction:
+    """That by which LAPACK chooses a pivot among the elements of x: |x|, or |re x| + |im x|."""
+    return b.add(b.abs(b.real(x)), b.abs(b.imag(x))) if x.shape.element_type.is_complex else b.abs(x)
+
+
+def pivot_root(b: Build, x: Instruction) -> Instruction:
+    """The square roots of pivots of a Hermitian matrix, which are real numbers."""
+    if not x.shape.element_type.is_complex:
+        return b.sqrt(x)
+    root = b.sqrt(b.real(x))
+    return b.complex(root, b.full(0, root.shape))

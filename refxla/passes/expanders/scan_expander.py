@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from refxla_spec.module import Computation, Instruction
 
-from ...ir.builder import Build
+from ...ir.builder import Build, copied
 
 
 def _expand(i: Instruction) -> Instruction:
@@ -48,17 +48,7 @@ def applied(b: Build, computation: Computation, operands: list[Instruction]) -> 
             copies[i] = operands[i.attributes["number"]]
         else:
             b.count += 1
-            copies[i] = Instruction(
-                f"{b.name}.{b.count}",
-                i.opcode,
-                i.shape,
-                [copies[o] for o in i.operands],
-                dict(i.attributes),
-                i.metadata,
-                i.sharding,
-                i.frontend_attributes,
-                i.backend_config,
-            )
+            copies[i] = copied(i, f"{b.name}.{b.count}", [copies[o] for o in i.operands])
     return copies[computation.root]
 
 

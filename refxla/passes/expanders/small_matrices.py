@@ -14,6 +14,7 @@ from refxla_spec.types import S32, Shape
 
 from ...ir.builder import Build
 from ...ir.library_calls import WRITTEN_OUT
+from .matrix_masks import pivot_root, pivot_size
 
 ROWS = WRITTEN_OUT  # of the largest such matrices
 Elements = list[list[Instruction]]
@@ -33,9 +34,9 @@ def lu(b: Build, a: Instruction) -> tuple[Instruction, Instruction, Instruction,
     order = [b.full(row, index) for row in range(m)]
     pivots, zeros = [], []
     for k in range(min(m, n)):
-        best, size, pivot_row, pivot_number = b.full(k, index), _size(b, x[k][k]), x[k], order[k]
+        best, size, pivot_row, pivot_number = b.full(k, index), pivot_size(b, x[k][k]), x[k], order[k]
         for row in range(k + 1, m):
-            other = _size(b, x[row][k])
+            other = pivot_size(b, x[row][k])
             # larger, or the first NaN
             better = b.and_(b.not_(b.compare(other, size, direction="LE")), b.compare(size, size, direction="EQ"))
             best, size = b.select(better, b.full(row, index), best), b.select(better, other, size)
@@ -66,7 +67,7 @@ def cholesky(b: Build, a: Instruction) -> Instruction:
             value = x[row][column]
             for k in range(column):
                 value = b.subtract(value, b.multiply(factor[row][k], b.conjugate(factor[column][k])))
-            factor[row][column] = _root(b, value) if row == column else b.divide(value, factor[column][column])
+            factor[row][column] = pivot_root(b, value) if row == column else b.divide(value, factor[column][column])
     return matrix(b, factor)
 
 
@@ -145,15 +146,3 @@ def _row(b: Build, x: Instruction, row: int) -> Instruction:
     *batch, _, m = x.shape.dimensions
     zeros = (0,) * len(batch)
     return b.reshape(b.slice(x, (*zeros, row, 0), (*batch, row + 1, m)), (*batch, m))
-
-
-def _size(b: Build, x: Instruction) -> Instruction:
-    """By what LAPACK chooses a pivot."""
-    return b.add(b.abs(b.real(x)), b.abs(b.imag(x))) if x.shape.element_type.is_complex else b.abs(x)
-
-
-def _root(b: Build, x: Instruction) -> Instruction:
-    if not x.shape.element_type.is_complex:
-        return b.sqrt(x)
-    root = b.sqrt(b.real(x))
-    return b.complex(root, b.full(0, root.shape))
