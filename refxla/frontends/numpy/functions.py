@@ -226,8 +226,8 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Traced:
 def clip(
     a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, **options: Any
 ) -> Traced:
-    low = a_min if a_min is not None and a_min is not np._NoValue else min
-    high = a_max if a_max is not None and a_max is not np._NoValue else max
+    low: Any = a_min if a_min is not None and a_min is not np._NoValue else min
+    high: Any = a_max if a_max is not None and a_max is not np._NoValue else max
     low, high = (None if v is np._NoValue else v for v in (low, high))
     if a.dtype.kind in "iu":  # as in NumPy: a Python number outside the range of the type is no bound
         low = None if type(low) is int and low <= np.iinfo(a.dtype).min else low
