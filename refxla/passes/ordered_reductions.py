@@ -84,14 +84,9 @@ def _in_order_of_indices(reducer: Computation, index: int) -> Computation:
     ]
     left, right = parameters[:count], parameters[count:]
     later = b.compare(right[index], left[index], direction="LT")
-    results = [
-        b.make("select", later, swapped, straight)
-        for swapped, straight in zip(
-            mapped(reducer, [*right, *left], later, f"{b.name}.swapped"),
-            mapped(reducer, [*left, *right], later, f"{b.name}.straight"),
-            strict=True,
-        )
-    ]
+    first = [b.make("select", later, y, x) for x, y in zip(left, right, strict=True)]
+    second = [b.make("select", later, x, y) for x, y in zip(left, right, strict=True)]
+    results = mapped(reducer, [*first, *second], later, f"{b.name}.ordered")
     root = b.tuple(*results) if len(results) > 1 else results[0]
     computation = Computation(b.name, _all_instructions(parameters, root), root)
     sort(computation)
