@@ -163,6 +163,11 @@ class Target:
         return "avx512vnni" in self.features
 
     @property
+    def has_bf16_pairs(self) -> bool:
+        """Whether a kernel with `Kernel.wide_vectors` may multiply pairs of bf16 and add the products one by one."""
+        return "avx512bf16" in self.features
+
+    @property
     def widest(self) -> int:
         """The bytes of a vector register in a kernel with `Kernel.wide_vectors`."""
         return 64 if "avx512f" in self.features else 32

@@ -514,6 +514,50 @@ def _vnni(bench: Bench, wide: str) -> bool:
     return bool((sums == want).all())
 
 
+def _bf16_pairs(bench: Bench, wide: str) -> bool:
+    """Whether functions with the `target` named in `wide` may multiply pairs of bf16, and the processor then adds first
+    the product of the upper halves to a sum, then that of the lower ones, and rounds both sums to nearest."""
+    import numpy as np
+
+    features = f"{wide},avx512bf16"
+    if not _processor_has(features):
+        return False
+    count = 64  # of sums in turn
+    source = f"""
+    typedef float vector __attribute__((vector_size(64)));
+    typedef int words __attribute__((vector_size(64)));
+    typedef float16 __attribute__((aligned(4))) sums;
+    typedef int16 __attribute__((aligned(4))) pairs;
+    __attribute__((noinline, target("{features}")))
+    static void products(__global const int* a, __global const int* b, __global float* c) {{
+        for (int n = 0; n < {count}; ++n) {{
+            const words x = __builtin_astype(*(__global const pairs*)(a + 16 * n), words);
+            const words y = __builtin_astype(*(__global const pairs*)(b + 16 * n), words);
+            const vector z = __builtin_astype(*(__global const sums*)(c + 16 * n), vector);
+            *(__global sums*)(c + 16 * n + 16) = __builtin_astype(__builtin_ia32_dpbf16ps_512(z, x, y), float16);
+        }}
+    }}
+    __kernel void f(__global const int* a, __global const int* b, __global float* c) {{ products(a, b, c); }}
+    """
+    # Signs, exponents of 97 to 158 and all bits of the significands, so that sums round, cancel and swallow terms.
+    mixed = np.arange(1, 64 * count + 1, dtype=np.uint32) * np.uint32(2654435761)
+    halves = (mixed >> 16 & 0x807F | (97 + (mixed >> 9) % 62) << 7).astype(np.uint16)
+    a, b = halves[: 32 * count].view(np.int32), halves[32 * count :].view(np.int32)
+    sums = np.zeros(16 * count + 16, np.float32)
+    want = sums.copy()
+    for n in range(count):
+        own = want[16 * n : 16 * n + 16]
+        for part in (1, 0):  # products are exact in f32
+            x, y = ((v[16 * n : 16 * n + 16].view(np.uint16)[part::2].astype(np.uint32) << 16) for v in (a, b))
+            own = own + x.view(np.float32) * y.view(np.float32)
+        want[16 * n + 16 : 16 * n + 32] = own
+    try:
+        bench.run(bench.build_bare(source), "f", [a, b, sums])
+    except DeviceError:
+        return False
+    return bool((sums.view(np.uint32) == want.view(np.uint32)).all())
+
+
 def _avx512(bench: Bench) -> dict[str, Any]:
     """Whether functions with their own `target` use the registers of AVX-512: as many accumulators as fit in them, in
     vectors of their width."""
@@ -548,7 +592,8 @@ def _avx512(bench: Bench) -> dict[str, Any]:
     want = [i + sum(a[16 * k : 16 * k + 16] * a[i + k] for k in range(64)) for i in sums]
     if not np.array_equal(b, np.concatenate(want)):
         return {}
-    return {"features": f"{AVX512},avx512vnni" if _vnni(bench, AVX512) else AVX512}
+    optional = {"avx512vnni": _vnni, "avx512bf16": _bf16_pairs}
+    return {"features": ",".join([AVX512, *(name for name, works in optional.items() if works(bench, AVX512))])}
 
 
 _TEAM = """

@@ -80,6 +80,16 @@ def test_any_types_sides_and_ends(lhs, rhs, target):
 
 
 @pytest.mark.parametrize("target", [DEFAULT_CPU, VNNI], ids=["plain", "vnni"])
+@pytest.mark.parametrize(("lhs", "rhs"), TYPES)
+def test_rows_that_are_adjacent_in_memory(lhs, rhs, target):
+    """The copy of such a left side has whole words in strips."""
+    text = dot_text(lhs, rhs, 13, 64, 20, "tn")
+    fast = Compiled(fusion_of(parse(text), "dot"), on_this_machine(target))
+    a, b = operands(text, False)
+    np.testing.assert_array_equal(fast(a, b)[0], exact(text, "tn", a, b))
+
+
+@pytest.mark.parametrize("target", [DEFAULT_CPU, VNNI], ids=["plain", "vnni"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_several_blocks_of_words(target, shared, monkeypatch):
     """What an offset adds is subtracted in each block of terms."""

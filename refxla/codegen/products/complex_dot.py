@@ -63,7 +63,8 @@ class ComplexRows(ContractionRows):
         """The kernel that makes the copy, if there is one."""
         if self.access is not None:
             return None
-        return self.copy_stage(self.numbers.groups * self.numbers.m, max(1, work_items.ELEMENTS // self.terms))
+        n = self.numbers
+        return self.copy_stage(n.groups * n.m, max(1, work_items.ELEMENTS // self.terms), n.k)
 
     def emit_copy(self, e: ElementalIrEmitter, block: Block, s: Index, k: Index, to: str) -> None:
         m = self.numbers.m

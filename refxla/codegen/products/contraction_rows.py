@@ -53,15 +53,16 @@ class ContractionRows(ABC):
         """The input that has the rows, or the argument that their copy is."""
         return self.copy() if self.access is None else self.access.instruction
 
-    def copy_stage(self, count: int, per_item: int) -> Kernel:
-        """The kernel that makes the copy of `count` strips or rows, of which an item copies `per_item`."""
+    def copy_stage(self, count: int, per_item: int, terms: int) -> Kernel:
+        """The kernel that makes the copy of `count` strips or rows of so many terms, of which an item copies
+        `per_item`."""
         inputs = inputs_of(self.fusion, [self.operand])
         e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
-        block, k = Block(), self.numbers.k
+        block = Block()
         with block.scope(f"for (int s = item * {per_item}; s < {per_item} * (item + 1) && s < {count}; ++s)"):
             s = variable("s", 0, count - 1)
-            with block.scope(f"for (int k = 0; k < {k}; ++k)"):
-                self.emit_copy(e, block, s, variable("k", 0, k - 1), f"a{len(inputs)}")
+            with block.scope(f"for (int k = 0; k < {terms}; ++k)"):
+                self.emit_copy(e, block, s, variable("k", 0, terms - 1), f"a{len(inputs)}")
             self.end_copy(block, s, f"a{len(inputs)}")
         arguments = (*map(input_argument, inputs), self.copy())
         name, items = f"{self.fusion.name}.left", -(-count // per_item)

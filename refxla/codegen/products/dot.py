@@ -53,9 +53,9 @@ def _real_kernels(fusion: Fusion, target: Target, numbers: DotDimensions, name: 
     gemv = next((p for p in _matrix_vector(fusion, target, numbers, name) if p.applies()), None)
     if gemv is None and _is_loop(fusion, numbers):
         return elementwise.emit(fusion, target)
-    words = words_of(fusion, target, name)
+    words = words_of(fusion, target, numbers, name)
     if words is not None:
-        return kernels(product_of_words(fusion, target, numbers, words))
+        return kernels(product_of_words(fusion, target, numbers, words, _is_symmetric(fusion, numbers)))
     if gemv is None:  # the columns of the right side fill vectors; a vector would be a single column
         dimensions = SwappedDimensions(numbers) if numbers.n == 1 < numbers.m else numbers
         return kernels(_product(fusion, target, dimensions, name))

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 from refxla_spec.module import Instruction
 
@@ -42,6 +43,7 @@ from .panels import Panels, pack_stage, panel_elements
 from .prepacked_constants import constant_value, panels_of, prepacked_argument
 from .product import BlockRuns, Lines, OneRun, Product
 from .tile_epilogue import TileEpilogue, least
+from .words import LeastExponent, is_exact
 
 
 def kernels(p: Product) -> tuple[Kernel, ...]:
@@ -187,12 +189,15 @@ class _Main:
                 self._fetch(first, terms)
             if p.rows.local:
                 self.helpers += p.rows.local.pack(block, self.e, b.rows, terms)
+            lines = p.lines(self.left) if p.rows.least_terms >= SHARED_ROWS else None
+            if p.words and p.words.is_float:
+                assert lines is not None  # or there were no such words
+                self._left_exponent(lines, terms)
             count = f"(columns + {tile.columns - 1}) / {tile.columns}"
             with block.scope(f"for (int j = 0; j < {count}; ++j)"):
                 self._declare_panel(first, local_terms)
                 if p.segment and p.rows.blocks == 1:
                     block.line(f"for (int n = 0; n < {vectors}; ++n) sums[n] = ({tile.vector})(0);")
-                lines = p.lines(self.left) if p.rows.least_terms >= SHARED_ROWS else None
                 if lines is not None:
                     self._tiles(lines, terms)
                 else:
@@ -286,10 +291,36 @@ class _Main:
         steps, fetches = (p.rows.step, self.right_step), self.prefetch_stride is not None
         return TermLoop(tile, VECTORS[tile.name][0], p.rows.element, steps, spaces, fetches, p.segment > 0)
 
+    def _left_exponent(self, lines: Lines, terms: str) -> None:
+        """Declares the least exponent of the block's rows of words of floats."""
+        find = LeastExponent("__global ")
+        self.helpers += (find.text(),)
+        left, rows, strip = lines.left, "rows", lines.strip
+        if strip:
+            left = f"{left} + {lines.first} / {strip} * {lines.row}l"
+            rows = f"({lines.first} + rows + {strip - 1}) / {strip} - {lines.first} / {strip}"
+        find.call(self.block, "left_exponent", left, rows, lines.row, f"{terms} * {strip}" if strip else terms)
+
     def _tiles(self, lines: Lines, terms: str) -> None:
-        """Emits a call of the function that computes all tiles of panel j, which products share."""
+        """Emits a call of the function that computes all tiles of panel j, which products share; of two such functions,
+        where the processor's own sums of floats may not be exact."""
+        p, block, tile, loop = self.p, self.block, self.tile, self._loop()
+        if not (p.words and p.words.is_float):
+            return self._call_tiles(loop, lines, terms)
+        find = LeastExponent(self.space)
+        self.helpers += (find.text(),)
+        find.call(block, "right_exponent", "b", "1", 0, f"{terms} * {tile.columns}")
+        with block.scope(f"if ({is_exact('left_exponent', 'right_exponent')})"):
+            self._call_tiles(loop, lines, terms)
+        # A smaller tile, which takes less time to compile.
+        rows = next(r for r in (2, 3, tile.rows) if tile.rows % r == 0)
+        unpacked = replace(tile, rows=rows, words=replace(p.words, unpacked=True))
+        with block.scope("else"):
+            self._call_tiles(replace(loop, tile=unpacked), lines, terms)
+
+    def _call_tiles(self, loop: TermLoop, lines: Lines, terms: str) -> None:
         p, b, tile = self.p, self.b, self.tile
-        tiles = Tiles(self._loop(), lines.strip)
+        tiles = Tiles(loop, lines.strip)
         self.helpers += (tiles.text(),)
         several = p.rows.blocks > 1
         panel = f" + j * {b.rows * tile.vectors}" if several else ""

@@ -178,7 +178,7 @@ class MatrixRows(ContractionRows):
         if self.access is not None or self.local or self.prepacked:
             return None
         per_item = max(1, work_items.ELEMENTS // (self.strip * max(1, self.numbers.k)))
-        return self.copy_stage(self.numbers.groups * self.strips, per_item)
+        return self.copy_stage(self.numbers.groups * self.strips, per_item, self.numbers.k)
 
     def emit_copy(self, e: ElementalIrEmitter, block: Block, s: Index, k: Index, to: str) -> None:
         n, strip = self.numbers, self.strip

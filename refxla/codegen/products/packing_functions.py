@@ -94,9 +94,10 @@ class RowsToPanels(PackingCopy):
 class ColumnsToPanel(PackingCopy):
     """A panel of a matrix of element type `source` whose columns are contiguous in memory, `step` words of an
     accumulator's width apart: blocks of them are transposed in registers. With several elements in a word, terms that
-    do not fill a block are left out."""
+    do not fill a block are left out. If they are `exchanged`, the halves of a word change places."""
 
     source: str
+    exchanged: bool = False
 
     @property
     def packed(self) -> int:
@@ -110,7 +111,8 @@ class ColumnsToPanel(PackingCopy):
 
     @property
     def function(self) -> str:
-        return f"panel_of_columns_{self.source + '_' if self.packed > 1 else ''}{self.suffix}"
+        kind = "exchanged_" if self.exchanged else self.source + "_" if self.packed > 1 else ""
+        return f"panel_of_columns_{kind}{self.suffix}"
 
     def call(self, source: str, step: int, to: str, terms: str, columns: int) -> str:
         return f"{self.function}({source}, {to}, {step}, {terms}, {columns});"
@@ -132,13 +134,18 @@ class ColumnsToPanel(PackingCopy):
                     self._columns(block)
             if self.packed == 1:
                 with block.scope("for (; t < terms; ++t)"):
-                    block.line(f"for (int u = 0; u < columns; ++u) to[t * {width} + u] = from[u * step + t];")
+                    value = "from[u * step + t]"
+                    if self.exchanged:
+                        value = f"as_float(as_uint({value}) << 16u | as_uint({value}) >> 16u)"
+                    block.line(f"for (int u = 0; u < columns; ++u) to[t * {width} + u] = {value};")
         return block.text()
 
     def _columns(self, block: Block) -> None:
         """Stores `words` words of each column, half as many at a time as a vector has lanes: in a loop, which compiles
         in a third of the time that the unrolled code takes."""
         packed, parts = WORDS.get((self.source, self.name), (1, "{w}"))
+        if self.exchanged:
+            parts = "as_float8(as_uint8({w}) << 16u | as_uint8({w}) >> 16u)"
         words = VECTORS[self.name][1] // 2
         block.line("#pragma clang loop unroll(disable)")
         with block.scope(f"for (int w = 0; w < words; w += {words}, x += {words}, y += {words * packed * self.width})"):

@@ -324,8 +324,8 @@ class Panels:
             self._store(block, [value])
 
     def _word(self, words: Words, word: Index, block: Block) -> str:
-        """The C expression of the word of column n that has the terms of k from `count * word` on: zeros after the
-        last."""
+        """The C expression, as an accumulator, of the word of column n that has the terms of k from `count * word` on:
+        zeros after the last."""
         p, parts = self.p, []
         g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
         for number in range(words.count):
@@ -337,7 +337,7 @@ class Panels:
                 k = variable(name, 0, p.elements - 1)
             value = words.term(to_accumulation(self.e, p.right_operand, p.right(g, k, n), p.name, block), number)
             parts.append(f"({there} ? {value} : 0)" if there else f"({value})")
-        return " | ".join(parts)
+        return words.word(parts)
 
     def _rows(self, block: Block) -> tuple[str, ...]:
         """Emits a call of the function that copies rows, which products share, and returns its text. Where the rows of
@@ -373,7 +373,7 @@ class Panels:
         first, terms, most = self.terms
         g, t = variable("g", 0, p.groups - 1), variable("t", 0, most - 1)
         source_type = p.name if p.words else type_name(p.right_operand)
-        copy = ColumnsToPanel(p.name, self.width, self.to_global, source_type)
+        copy = ColumnsToPanel(p.name, self.width, self.to_global, source_type, bool(p.words and p.words.is_float))
         elements = p.words.count if p.words else 1  # of a term
         with block.scope(f"for (int t = 0, some = 0; t < {terms}; t += some)" if inner < p.k else ""):
             if inner == p.k:

@@ -185,6 +185,8 @@ class Product:
     def segment(self) -> int:
         """The terms of a segment, 0 where a sum is one chain (contraction_order.py); parts of complex terms stay in
         pairs."""
+        if self.words:
+            return segment_terms(self.elements, self.name) // self.words.count
         return 2 * segment_terms(self.k // 2, self.whole) if self.whole else segment_terms(self.k, self.name)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,15 +16,28 @@ OFFSET = 0x80  # added to signed bytes to make them unsigned
 @dataclass(frozen=True)
 class Words:
     """Words of an accumulator's width, each with `count` neighbouring terms of types `left` and `right` (see
-    words.py)."""
+    words.py). Pairs of floats are multiplied by an instruction that has no subnormal numbers or, if they are
+    `unpacked`, one after the other."""
 
     count: int
     left: str
     right: str
+    unpacked: bool = False
+
+    @property
+    def name(self) -> str:
+        """The accumulation type."""
+        return "f32" if self.is_float else "u32"
+
+    @property
+    def is_float(self) -> bool:
+        return self.left == "bf16"
 
     @property
     def label(self) -> str:
         """A part of function names that identifies such words."""
+        if self.is_float:
+            return "bf16_halves" if self.unpacked else "bf16_pairs"
         return "pairs" if self.count == 2 else f"quads_{self.left}_{self.right}"
 
     @property
@@ -42,24 +56,38 @@ class Words:
 
     def offset_left(self, value: str) -> str:
         """The C expression of a term of the left side, as words have it, in its low bits."""
-        return f"({value}) ^ {OFFSET}" if self.is_offset else value
+        return f"(({value}) ^ {OFFSET})" if self.is_offset else value
 
     def term(self, value: str, number: int) -> str:
-        """The C expression of a word with a term of type uint at place `number` and zeros elsewhere."""
+        """The C expression of the uint that is a word with term `number`, given as an accumulator, and zeros elsewhere.
+        Of floats, the first term is in the upper half, which the processor adds first."""
+        if self.is_float:
+            return f"as_uint({value}) >> 16" if number else f"(as_uint({value}) & 0xffff0000u)"
         mask = f"({value} & {(1 << self.bits) - 1}u)"
         return f"{mask} << {number * self.bits}" if number else mask
 
+    def word(self, terms: Sequence[str]) -> str:
+        """The C expression of a word as an accumulator's type: of its `term`s."""
+        bits = " | ".join(terms)
+        return f"as_float({bits})" if self.is_float else bits
+
     def multiply_add(self, a: str, b: str, total: str, width: str) -> str:
         """The C expression of total + a * b, vectors all: "vector" or "wide" says of which width."""
+        name = {"vector": "wide_half", "wide": "wide"}[width]  # both are only for processors with wide vectors
+        if self.is_float:
+            return f"rx_multiply_{'halves' if self.unpacked else 'pairs'}_{name}_f32({a}, {b}, {total})"
         if self.count == 2:
             return f"rx_multiply_pairs_{width}_u32({a}, {b}, {total})"
         unsigned, signed = (b, a) if (self.left, self.right) == ("s8", "u8") else (a, b)
-        name = {"vector": "wide_half", "wide": "wide"}[width]  # both are only for processors with wide vectors
         return f"rx_multiply_quads_{name}_u32({unsigned}, {signed}, {total})"
 
     def of_matrix(self, matrix: np.ndarray) -> np.ndarray:
         """[group, word, n] of a right side's accumulators, [group, k, n]."""
         groups, k, n = matrix.shape
+        if self.is_float:
+            bits = matrix.view(np.uint32)
+            pairs: np.ndarray = bits[:, ::2] & np.uint32(0xFFFF0000) | bits[:, 1::2] >> np.uint32(16)
+            return pairs.view(np.float32)
         whole = np.zeros((groups, -(-k // self.count), self.count, n), np.uint32)
         whole.reshape(groups, -1, n)[:, :k] = matrix & np.uint32((1 << self.bits) - 1)
         shifts = np.arange(self.count, dtype=np.uint32)[:, None] * np.uint32(self.bits)
