@@ -49,6 +49,16 @@ def layer_norm_bf16(x):
     return ((x - mean) * lax.rsqrt(variance + 1e-5)).astype(jnp.float32)
 
 
+def _dense(batch, width):
+    return [normal(batch, width), normal(width, 4 * width) * 0.05, normal(4 * width, width) * 0.05]
+
+
+@program("nets", _dense, batch=(256, 16), width=(256, 64), bound=2e-2)
+def dense_layers_bf16(x, first, second):
+    x, first, second = (v.astype(jnp.bfloat16) for v in (x, first, second))
+    return (x + jax.nn.gelu(x @ first) @ second).astype(jnp.float32)
+
+
 @program("nets", lambda side: [image(side)[0][None], normal(3, 3, 3, 16), normal(3, 3, 16, 32) * 0.1], side=(64, 12))
 def small_convolutions(x, first, second):
     names = ("NHWC", "HWIO", "NHWC")
