@@ -19,7 +19,7 @@ from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
 from ..element_builder import type_name
 from ..kernel_arguments import hero_of
-from ..products.implicit_gemm import ImplicitGemm
+from ..products.convolution_dimensions import ConvolutionDimensions
 from ..products.packing import accumulation_type
 from ..products.small_products import has_little_work
 from . import depthwise as depthwise_convolution
@@ -37,7 +37,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     convolutions become plain loops; convolutions with one feature in each group have schedules of their own.
     """
     hero = hero_of(fusion)
-    numbers = ImplicitGemm(hero)
+    numbers = ConvolutionDimensions(hero)
     name = accumulation_type(type_name(hero))
     small = has_little_work(hero.shape.size, numbers.k) or 0 in numbers.lhs
     depthwise = numbers.n == 1 and numbers.groups > 1
@@ -51,7 +51,9 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     return transposed.kernels(segment_sums.kernels(product) if depthwise else kernels(product))
 
 
-def _product(fusion: Fusion, target: Target, name: str, numbers: ImplicitGemm, batch_last: bool) -> MatrixProduct:
+def _product(
+    fusion: Fusion, target: Target, name: str, numbers: ConvolutionDimensions, batch_last: bool
+) -> MatrixProduct:
     """The convolution as a product, whose rows run over the batch last, or in the order of the result."""
     windows, (left, right) = _Windows(numbers, batch_last), hero_of(fusion).operands
     return MatrixProduct(
@@ -61,7 +63,7 @@ def _product(fusion: Fusion, target: Target, name: str, numbers: ImplicitGemm, b
 
 
 def _with_transposed_operands(
-    p: MatrixProduct, numbers: ImplicitGemm, depthwise: bool
+    p: MatrixProduct, numbers: ConvolutionDimensions, depthwise: bool
 ) -> tuple[MatrixProduct, TransposedOperands]:
     """The product with copies of the operands that pay, in which the features lie side by side that adjacent items
     read."""
@@ -110,14 +112,13 @@ class _Windows:
     """The indices of a convolution's operands and result for the g, m, n and k of its product: m runs over the batch
     and the spatial dimensions in their order in the result, or over the batch last."""
 
-    numbers: ImplicitGemm
+    numbers: ConvolutionDimensions
     batch_last: bool = False
 
     @property
     def _order(self) -> list[int | None]:
         """The spatial dimensions, and None for the batch, over which the rows run."""
-        order = self.numbers.order
-        return [*(s for s in order if s is not None), None] if self.batch_last else order
+        return self.numbers.row_order(self.batch_last)
 
     @property
     def _m_sizes(self) -> list[int]:

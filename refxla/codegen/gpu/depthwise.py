@@ -24,8 +24,8 @@ from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import converted
 from ..kernel_arguments import hero_of, input_argument, output_argument
+from ..products.convolution_dimensions import ConvolutionDimensions
 from ..products.epilogue import store_outputs
-from ..products.implicit_gemm import ImplicitGemm
 from ..products.packing import VECTORS, from_accumulation
 from ..sums import multiply_add
 from .gemm import MatrixProduct
@@ -37,7 +37,7 @@ SIZES = (4, 2, 1)  # channels, rows and columns of an item
 MOST_RESULTS = 16  # of an item: their sums, and the weights, are in registers
 
 
-def kernel(p: MatrixProduct, numbers: ImplicitGemm) -> Kernel | None:
+def kernel(p: MatrixProduct, numbers: ConvolutionDimensions) -> Kernel | None:
     """The kernel of a convolution with one feature for each group; None if an item for each result is as good."""
     if numbers.feature_groups == 1 or numbers.features != 1 or numbers.n != 1 or p.segment:
         return None
@@ -47,7 +47,7 @@ def kernel(p: MatrixProduct, numbers: ImplicitGemm) -> Kernel | None:
     return next((_Depthwise(p, i).kernel() for i in several), None)
 
 
-def _window(p: MatrixProduct, n: ImplicitGemm) -> SlidingWindow:
+def _window(p: MatrixProduct, n: ConvolutionDimensions) -> SlidingWindow:
     """The convolution's window, which slides along the spatial dimensions of the result."""
     dims = n.dims
     operand_of = {dims.output_batch: dims.input_batch, dims.output_feature: dims.input_feature}

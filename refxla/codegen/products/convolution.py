@@ -26,6 +26,7 @@ from ..kernel_arguments import hero_of
 from ..loops import elementwise
 from . import depthwise, stencil
 from .blocking import alike_rows
+from .convolution_dimensions import ConvolutionDimensions
 from .gemm import kernels
 from .implicit_gemm import ImplicitGemm
 from .implicit_gemm_rows import WindowRows
@@ -64,7 +65,8 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         if matrix.local or matrix.access is not None:
             rows = matrix
     elif _goes_through_batch(numbers, target.costs):
-        numbers.put_batch_last()
+        numbers = ImplicitGemm(hero, batch_last=True)
+        rows = WindowRows(fusion, target, numbers, name)
     return kernels(
         Product(
             fusion, target, name, numbers.groups * numbers.phases, numbers.m, numbers.n, numbers.k,
@@ -74,13 +76,13 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     )  # fmt: skip
 
 
-def _is_short(numbers: ImplicitGemm, most: int) -> bool:
+def _is_short(numbers: ConvolutionDimensions, most: int) -> bool:
     """Whether each element is a sum over one feature in a window of at most so many elements, which plain loops unroll:
     the placings are the lanes of vectors, and nothing is packed for a product with one column."""
     return numbers.n == numbers.features == numbers.batch_groups == 1 and bool(1 < numbers.k <= most)
 
 
-def _goes_through_batch(numbers: ImplicitGemm, costs: Costs) -> bool:
+def _goes_through_batch(numbers: ConvolutionDimensions, costs: Costs) -> bool:
     """Whether a placing is computed for the whole batch before the next, so that all rows of a tile use the same
     elements of the window, and those outside of lhs cost nothing."""
     if not alike_rows(numbers.batch):

@@ -15,13 +15,13 @@ from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
 from ..c_block import Block
 from ..index_printer import c_of
+from .convolution_dimensions import ConvolutionDimensions
 from .group_convolution import GroupConvolution, GroupFilters
-from .implicit_gemm import ImplicitGemm
 from .implicit_gemm_rows import WindowRows
 from .packing import VECTORS
 
 
-def applies(numbers: ImplicitGemm, rows: WindowRows, name: str) -> bool:
+def applies(numbers: ConvolutionDimensions, rows: WindowRows, name: str) -> bool:
     """Whether the groups can be lanes: one output feature each, neighbours in memory, whole vectors of them."""
     lanes = VECTORS[name][1]
     if numbers.n != 1 or numbers.groups % lanes or (numbers.batch_groups > 1 and numbers.batch != 1):
@@ -29,14 +29,16 @@ def applies(numbers: ImplicitGemm, rows: WindowRows, name: str) -> bool:
     return _lane_step(numbers, rows) == 1
 
 
-def _lane_step(numbers: ImplicitGemm, rows: WindowRows) -> int:
+def _lane_step(numbers: ConvolutionDimensions, rows: WindowRows) -> int:
     if numbers.batch_groups > 1:
         return rows.strides[numbers.dims.input_batch]
     step: int = numbers.features * rows.strides[numbers.dims.input_feature]
     return step
 
 
-def kernels(fusion: Fusion, target: Target, numbers: ImplicitGemm, rows: WindowRows, name: str) -> tuple[Kernel, ...]:
+def kernels(
+    fusion: Fusion, target: Target, numbers: ConvolutionDimensions, rows: WindowRows, name: str
+) -> tuple[Kernel, ...]:
     """The kernels of such a convolution; `rows` says where lhs lies."""
     vectors = next(v for v in (4, 2, 1) if numbers.groups % (v * VECTORS[name][1]) == 0)
     filters = GroupFilters(fusion, target, numbers, name, "c", 1)
@@ -53,7 +55,7 @@ class _Depthwise(GroupConvolution):
     @property
     def _order(self) -> list[int]:
         n = self.numbers
-        return [n.batch if s is None else n.counts[s] for s in n.order]
+        return [n.batch if s is None else n.counts[s] for s in n.row_order()]
 
     @property
     def tiles(self) -> int:
@@ -61,7 +63,7 @@ class _Depthwise(GroupConvolution):
 
     def _placing(self, tile: Index) -> dict[int | None, Index]:
         """The index of each spatial dimension, and that of the batch for None."""
-        return dict(zip(self.numbers.order, delinearize(tile // self._strips, self._order), strict=True))
+        return dict(zip(self.numbers.row_order(), delinearize(tile // self._strips, self._order), strict=True))
 
     def result(self, tile: Index) -> tuple[str, list[Index]]:
         n, parts = self.numbers, self._placing(tile)

@@ -19,8 +19,8 @@ from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..sums import SegmentedSum
+from .convolution_dimensions import ConvolutionDimensions
 from .epilogue import store_outputs
-from .implicit_gemm import ImplicitGemm
 from .implicit_gemm_rows import WindowRows
 from .packing import VECTORS, direct_access, from_accumulation, scratch_argument, to_accumulation, vector_type
 from .prepacked_constants import can_prepack, constant_value, prepacked_argument
@@ -37,7 +37,7 @@ class GroupFilters:
     """
 
     def __init__(
-        self, fusion: Fusion, target: Target, numbers: ImplicitGemm, name: str, lane: str, step: int | None
+        self, fusion: Fusion, target: Target, numbers: ConvolutionDimensions, name: str, lane: str, step: int | None
     ) -> None:
         self.fusion, self.target, self.numbers, self.name = fusion, target, numbers, name
         self.operand = hero_of(fusion).operands[1]
@@ -95,7 +95,7 @@ class GroupConvolution(ABC):
         self,
         fusion: Fusion,
         target: Target,
-        numbers: ImplicitGemm,
+        numbers: ConvolutionDimensions,
         rows: WindowRows,
         name: str,
         vectors: int,

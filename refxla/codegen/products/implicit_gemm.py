@@ -1,4 +1,4 @@
-"""A convolution as a matrix product: its sizes, and the indices of operands and result."""
+"""A convolution as a matrix product: the numbering of its rows, and the indices of operands and result."""
 
 from __future__ import annotations
 
@@ -12,85 +12,40 @@ from refxla_spec.module import Instruction
 from ...analysis.index_expression import Index, constant, delinearize
 from ...analysis.index_maps import Condition
 from ..index_printer import c_of_conditions
+from .convolution_dimensions import ConvolutionDimensions
 from .product import Indices
 
 T = TypeVar("T", Index, np.ndarray)
 
 
-class ImplicitGemm:
+class ImplicitGemm(ConvolutionDimensions):
     """A convolution as a matrix product: its sizes, and the indices of operands and result for g, m, n and k.
 
-    `periods[d]` is the number of phases of spatial dimension d, `placings[d]` of placings in one phase, at most.
+    g counts the phases of each group, `phases` of them. `periods[d]` is the number of phases of spatial dimension d,
+    `placings[d]` of placings in one phase, at most. m runs over the batch and the placings in their order in the
+    result or, with `batch_last`, over the batch within each placing, so that all those rows use the same elements of
+    the window.
     """
 
-    def __init__(self, hero: Instruction) -> None:
-        a = hero.attributes
-        self.left_operand, self.right_operand = hero.operands
-        self.lhs, self.rhs = hero.operands[0].shape.dimensions, hero.operands[1].shape.dimensions
-        self.out = hero.shape.dimensions
-        self.dims = a["dim_labels"]
-        self.window = tuple(a.get("window", ()))
-        self.feature_groups = a.get("feature_group_count", 1)
-        self.batch_groups = a.get("batch_group_count", 1)
-        self.groups = self.feature_groups * self.batch_groups  # one of them is 1
-        self.batch = self.out[self.dims.output_batch]
-        self.features = self.rhs[self.dims.kernel_input_feature]  # of the input, in a group
-        self.n = self.rhs[self.dims.kernel_output_feature] // self.groups
-        self.sizes = tuple(self.lhs[d] for d in self.dims.input_spatial)
-        self.counts = tuple(self.out[d] for d in self.dims.output_spatial)
-        self.elements = tuple(w.size for w in self.window)
-        self.terms = (*self.elements, self.features)
-        self.k = prod(self.terms)
+    def __init__(self, hero: Instruction, batch_last: bool = False) -> None:
+        super().__init__(hero)
         self.periods = tuple(w.base_dilation // gcd(w.base_dilation, w.stride) for w in self.window)
         self.placings = tuple(-(-c // p) for c, p in zip(self.counts, self.periods, strict=True))
         self.phases: int = prod(self.periods)
-        # m runs over the batch (None) and the spatial dimensions in their order in the result.
-        spatial = {d: s for s, d in enumerate(self.dims.output_spatial)}
-        self.order = [spatial.get(d) for d in range(len(self.out)) if d != self.dims.output_feature]
+        self.order = self.row_order(batch_last)
         self.m_sizes = [self.batch if s is None else self.placings[s] for s in self.order]
         self.m = prod(self.m_sizes)
-        self.alike = 1  # so many rows, from each multiple of it on, have the same placing
-
-    def put_batch_last(self) -> None:
-        """Lets m run over the batch within each placing: all those rows use the same elements of the window."""
-        self.order = [s for s in self.order if s is not None] + [None]
-        self.m_sizes = [self.batch if s is None else self.placings[s] for s in self.order]
-        self.alike = self.batch
-
-    @property
-    def outside(self) -> float:
-        """The share of the products that are left out because an element of the window lies before or after lhs."""
-        inside = 1.0
-        for w, count, size in zip(self.window, self.counts, self.sizes, strict=True):
-            meets = 0
-            for element in range(w.size):
-                # Placings whose element lies at or after the first element of lhs, and at or before the last.
-                offset = element * w.window_dilation - w.padding_low
-                first = max(0, -(offset // w.stride))
-                last = min(count - 1, ((size - 1) * w.base_dilation - offset) // w.stride)
-                meets += max(0, last - first + 1)
-            inside *= meets / (count * w.size)
-        return 1 - inside
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether every element of the window meets an element of lhs, so that the rows are those of a matrix."""
-        last = (
-            (c - 1) * w.stride + (w.size - 1) * w.window_dilation - w.padding_low
-            for c, w in zip(self.counts, self.window, strict=True)
-        )
-        inside = all(at < size for at, size in zip(last, self.sizes, strict=True))
-        return inside and all(w.base_dilation == 1 and w.padding_low <= 0 for w in self.window)
+        self.alike = self.batch if batch_last else 1  # so many rows, from each multiple of it on, have the same placing
 
     def left(self, g: Index, m: Index, k: Index) -> Indices:
         """The indices of lhs, if the whole window lies inside."""
         batch, placing = self.row(m)
-        *elements, feature = delinearize(k, (*self.elements, self.features))
+        *elements, feature = delinearize(k, self.terms)
         return self._left_element(self.group(g), batch, placing, elements, feature)
 
     def left_matrix(self, value: np.ndarray) -> np.ndarray:
         """The value of lhs as [g, m, k], if the whole window lies inside (`is_plain`)."""
-        sizes = (self.groups, *self.m_sizes, *self.elements, self.features)
+        sizes = (self.groups, *self.m_sizes, *self.terms)
         g, *parts, feature = np.ogrid[tuple(slice(size) for size in sizes)]
         rows = dict(zip(self.order, parts, strict=False))
         placing, elements = [rows[s] for s in range(len(self.window))], parts[len(self.order) :]
@@ -124,26 +79,8 @@ class ImplicitGemm:
 
     def right(self, g: Index, k: Index, n: Index) -> Indices:
         """The indices of rhs."""
-        *elements, feature = delinearize(k, (*self.elements, self.features))
+        *elements, feature = delinearize(k, self.terms)
         return self.right_element(elements, feature, self.group(g) * self.n + n)
-
-    def right_element(self, elements: Sequence[Index], feature: Index, output: Index) -> Indices:
-        """The indices of rhs for an element of the window, an input feature of the group and an output feature."""
-        indices: list[Index] = [constant(0)] * len(self.rhs)
-        indices[self.dims.kernel_input_feature] = feature
-        indices[self.dims.kernel_output_feature] = output
-        for d, element, w in zip(self.dims.kernel_spatial, elements, self.window, strict=True):
-            indices[d] = w.size - 1 - element if w.reversal else element
-        return tuple(indices)
-
-    def right_matrix(self, value: np.ndarray) -> np.ndarray:
-        """The value of rhs as [group of features or of the batch, k, n]."""
-        d = self.dims
-        reversed_ = tuple(s for s, w in zip(d.kernel_spatial, self.window, strict=True) if w.reversal)
-        order = (*d.kernel_spatial, d.kernel_input_feature, d.kernel_output_feature)
-        matrix: np.ndarray = np.flip(value, reversed_).transpose(order)
-        groups: np.ndarray = matrix.reshape(self.k, self.groups, self.n).transpose(1, 0, 2)
-        return groups
 
     def result(self, g: Index, m: Index, n: Index) -> tuple[Indices, bool | str]:
         """The indices of the convolution itself, and the condition that the element exists."""

@@ -17,8 +17,8 @@ from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
 from ..c_block import Block
 from ..index_printer import c_of
+from .convolution_dimensions import ConvolutionDimensions
 from .group_convolution import GroupConvolution, GroupFilters
-from .implicit_gemm import ImplicitGemm
 from .implicit_gemm_rows import WindowRows
 from .packing import VECTORS, vector_type
 
@@ -26,7 +26,7 @@ REACH = 1024  # elements of lhs that are copied to the stack at a time, at most,
 VECTORS_OF_TILE = 4  # independent sums, which hide latency
 
 
-def applies(numbers: ImplicitGemm, rows: WindowRows, name: str) -> bool:
+def applies(numbers: ConvolutionDimensions, rows: WindowRows, name: str) -> bool:
     """Whether each element is a sum over one feature, and neighbours in the last spatial dimension are neighbours in
     lhs."""
     if not numbers.n == numbers.features == numbers.batch_groups == 1 or not numbers.window:
@@ -36,7 +36,9 @@ def applies(numbers: ImplicitGemm, rows: WindowRows, name: str) -> bool:
     return bool(steps and numbers.counts[-1] >= VECTORS[name][1])
 
 
-def kernels(fusion: Fusion, target: Target, numbers: ImplicitGemm, rows: WindowRows, name: str) -> tuple[Kernel, ...]:
+def kernels(
+    fusion: Fusion, target: Target, numbers: ConvolutionDimensions, rows: WindowRows, name: str
+) -> tuple[Kernel, ...]:
     """The kernels of such a convolution; `rows` says where lhs lies."""
     vectors = min(VECTORS_OF_TILE, -(-numbers.counts[-1] // VECTORS[name][1]))
     filters = GroupFilters(fusion, target, numbers, name, f"e{len(numbers.window) - 1}", None)
