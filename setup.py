@@ -51,7 +51,14 @@ def extensions() -> list[Extension]:
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
             # What the tests run is built sooner, and slower: its checks cost more than that. Python's own flags ask for
             # debugging information, which takes a third of the compiler's time.
-            extra_compile_args=["-O1" if CHECKED else "-O2", "-g0", "-ffp-contract=off", "-fno-math-errno"],
+            extra_compile_args=[
+                "-O1" if CHECKED else "-O2",
+                "-g0",
+                "-ffp-contract=off",
+                "-fno-math-errno",
+                # Cython takes a C truth value for an object in [a or b for ...] if a is an object, which would crash.
+                "-Werror=int-to-pointer-cast",
+            ],
         )
         for source in sources
     ]

@@ -5,6 +5,7 @@ from enum import IntEnum
 from ..device.description import Costs
 from ..scheduling.fusion_group import FusionGroup, UnfusedEdge
 from .graph import Graph
+from .groups import Groups
 
 REASONS: dict[int, str]
 
@@ -29,24 +30,8 @@ class Reason(IntEnum):
     U_FUNCTIONS = 17
     U_EPILOGUE = 18
 
-class Group:
-    number: int
-    kind: int
-    space: int
-    signature: int
-    tags: dict[int, int]
-    evaluations: dict[int, float]
-    maps: dict[int, set[int]] | None
-    outputs: set[int]
-    heroes: list[int]
-    packed: set[int]
-    functions: int
-    alive: bool
-    def __init__(self, number: int, kind: int, space: int) -> None: ...
-
 class InstructionFusion:
-    groups: list[Group]
-    member_of: list[list[int]]
+    groups: Groups
     reasons: list[tuple[int, int, int, float, float]]
     def __init__(self, graph: Graph, costs: Costs, fuse: bool, shared: bool, in_loop: bool) -> None: ...
 

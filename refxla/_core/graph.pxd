@@ -68,8 +68,8 @@ cdef class Graph:
     cdef public long long[::1] row_length
     cdef public long long[::1] columns     # of a reduce: adjacent elements that go into different results
     cdef public double[::1] flops   # per element
-    # edges: those of node n are first[n] .. first[n + 1]; users likewise by first_user
-    cdef public int[::1] first, operand, relation
+    # edges: those of node n, which reads an operand by each, are first[n] .. first[n + 1]; users likewise by first_user
+    cdef public int[::1] first, reader, operand, relation
     cdef public int[::1] first_user, user, user_edge
 
     cdef _fill(self, list edges, set second)

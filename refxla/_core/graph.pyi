@@ -76,6 +76,7 @@ class Graph:
     columns: Sequence[int]
     flops: Sequence[float]
     first: Sequence[int]
+    reader: Sequence[int]
     operand: Sequence[int]
     relation: Sequence[int]
     first_user: Sequence[int]

@@ -115,6 +115,7 @@ cdef class Graph:
         self.flops = np.zeros(n, np.float64)
         self.first = np.zeros(n + 1, np.int32)
         self.operand = np.zeros(max(1, sum(len(e) for e in edges)), np.int32)
+        self.reader = np.zeros(max(1, len(self.operand)), np.int32)
         self.relation = np.zeros(max(1, len(self.operand)), np.int32)
         at = 0
         for k in second:
@@ -126,6 +127,7 @@ cdef class Graph:
             for position, leaf in enumerate(edges[k]):
                 o = self.node_of[leaf]
                 self.operand[at] = o
+                self.reader[at] = k
                 self.relation[at] = self._relation(k, i, position, leaf)
                 at += 1
             # A broadcast is read like its operand.

@@ -28,7 +28,7 @@ class FusionGroup:
 @dataclass(frozen=True)
 class UnfusedEdge:
     """Node `producer` is not fused into group number `user`, and the reason. If the cost model decided: the nanoseconds
-    of the two as separate kernels (`unfused`) and as one (`fused`); otherwise 0. InstructionFusion.refuse of
+    of the two as separate kernels (`unfused`) and as one (`fused`); otherwise 0. InstructionFusion._refuse of
     _core/fusion.pyx records them; GroupedComputation makes Refusals of them."""
 
     producer: int
