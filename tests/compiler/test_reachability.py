@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+
 from refxla._core.reachability import Reachability
 
 
