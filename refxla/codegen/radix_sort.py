@@ -122,7 +122,7 @@ def _whole_rows(rows: SortRows, keys: Sequence[Key]) -> Kernel:
             block.line(f"for (int b = 0; b < {key.passes * key.bins}; ++b) counts{p}[b] = 0;")
         with block.scope(f"for (int i = 0; i < {rows.length}; ++i)"):
             for k in moved:
-                block.line(f"const {rows.storage[k]} t{k} = {rows.operand(k, row, 'i')};")
+                block.line(f"const {rows.storage[k]} t{k} = {rows.operand(k, row, 'i', block)};")
                 block.line(f"s{k}[i] = t{k};")
             for p, key in enumerate(keys):
                 value = key.emit(f"t{key.number}", block)
@@ -185,7 +185,7 @@ class _ChunkedPasses:
 
     def _source(self, number: int, operands: list[int]) -> list[Argument]:
         if number == 0:
-            return [self.rows.input(k) for k in operands]
+            return [self.rows.input(k) for k in operands if self.rows.is_in_memory(k)]
         return [self.rows.scratch("xy"[(number - 1) % 2], k) for k in operands]
 
     def _open(self, block: Block) -> None:
@@ -204,6 +204,16 @@ class _ChunkedPasses:
             return rows.position("row", i)
         return f"(long)row * {rows.length} + {i}"
 
+    def _is_read(self, number: int, k: int) -> bool:
+        """Whether pass `number` reads operand k from memory."""
+        return number > 0 or self.rows.is_in_memory(k)
+
+    def _read(self, number: int, k: int, pointer: str, block: Block) -> str:
+        """The C expression of element i of operand k, as it is stored, before pass `number`."""
+        if not self._is_read(number, k):
+            return self.rows.operand(k, "row", "i", block)
+        return f"{pointer}[{self._place(number == 0, 'i')}]"
+
     def _call(self, what: str, number: int, arguments: Sequence[Argument], text: str) -> Kernel:
         """The kernel of pass `number` that calls a function, whose `text` follows its name."""
         key, digit = self.digits[number]
@@ -220,11 +230,14 @@ class _ChunkedPasses:
         block.line(f"uint count[{key.bins}];")
         block.line(f"for (int b = 0; b < {key.bins}; ++b) count[b] = 0;")
         with block.scope("for (int i = begin; i < end; ++i)"):
-            c = key.emit(f"from[{self._place(number == 0, 'i')}]", block)
+            c = key.emit(self._read(number, key.number, "from", block), block)
             block.line(f"++count[{key.digit(c, 'shift')}];")
         block.line(f"for (int b = 0; b < {key.bins}; ++b) counts[item * {key.bins} + b] = count[b];")
-        types = f"__global const {self.rows.storage[key.number]}* restrict from, __global uint* restrict counts"
-        text = f"(const int item, const int shift, {types}) {{\n{block.text()}}}\n"
+        parameters = ["const int item", "const int shift"]
+        if self._is_read(number, key.number):
+            parameters.append(f"__global const {self.rows.storage[key.number]}* restrict from")
+        parameters.append("__global uint* restrict counts")
+        text = f"({', '.join(parameters)}) {{\n{block.text()}}}\n"
         return self._call("count", number, (*self._source(number, [key.number]), self.counts), text)
 
     def _move(self, number: int) -> Kernel:
@@ -244,14 +257,14 @@ class _ChunkedPasses:
         block.line(f"for (int b = 0; b < {key.bins}; ++b) start[b] += total[b];")
         with block.scope("for (int i = begin; i < end; ++i)"):
             for k in reads:
-                block.line(f"const {rows.storage[k]} t{k} = from{k}[{self._place(number == 0, 'i')}];")
+                block.line(f"const {rows.storage[k]} t{k} = {self._read(number, k, f'from{k}', block)};")
             c = key.emit(f"t{key.number}", block)
             block.line(f"const int to = (int)start[{key.digit(c, 'shift')}]++;")
             for k in written:
                 block.line(f"to{k}[{self._place(last, 'to')}] = t{k};")
         targets = [rows.output_argument(k) if last else rows.scratch("xy"[number % 2], k) for k in written]
         parameters = ["const int item", "const int shift"]
-        parameters += [f"__global const {rows.storage[k]}* restrict from{k}" for k in reads]
+        parameters += [f"__global const {rows.storage[k]}* restrict from{k}" for k in reads if self._is_read(number, k)]
         parameters += ["__global const uint* restrict counts"]
         parameters += [f"__global {rows.storage[k]}* restrict to{k}" for k in written]
         text = f"({', '.join(parameters)}) {{\n{block.text()}}}\n"

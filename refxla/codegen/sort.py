@@ -57,10 +57,10 @@ def _selected(rows: SortRows, key: radix_sort.Key, count: int) -> Kernel:
                 block.line(f"const {key.ctype} last = keys[{count - 1}];")
                 block.line("int some = 0;")
                 with block.scope("for (int i = low; i < high; ++i)"):
-                    block.line(f"some |= {key.emit(rows.operand(key.number, row, 'i'), block)} < last;")
+                    block.line(f"some |= {key.emit(rows.operand(key.number, row, 'i', block), block)} < last;")
                 block.line("if (!some) continue;")
             with block.scope("for (int i = low; i < high; ++i)"):
-                own = key.emit(rows.operand(key.number, row, "i"), block)
+                own = key.emit(rows.operand(key.number, row, "i", block), block)
                 block.line(f"if (found == {count} && {own} >= keys[{count - 1}]) continue;")
                 block.line(f"int j = found < {count} ? found++ : {count - 1};")
                 with block.scope(f"for (; j > 0 && keys[j - 1] > {own}; --j)"):
@@ -71,7 +71,7 @@ def _selected(rows: SortRows, key: radix_sort.Key, count: int) -> Kernel:
         with block.scope(f"for (int i = 0; i < {count}; ++i)"):
             block.line("const int from = places[i];")
             for k in rows.outputs:
-                block.line(f"{rows.output(k, row, 'i')} = {rows.operand(k, row, 'from')};")
+                block.line(f"{rows.output(k, row, 'i')} = {rows.operand(k, row, 'from', block)};")
     return Kernel(rows.fusion.name, block.text(), tuple(rows.inputs_and_outputs()), rows.items, global_only=True)
 
 
@@ -89,7 +89,7 @@ def _merged(rows: SortRows) -> Kernel:
                 block.line(f"__global {c}* d{k} = a{first + 2 * k + 1} + (long){row} * {rows.length};")
             with block.scope(f"for (int i = 0; i < {rows.length}; ++i)"):
                 for k in every:
-                    block.line(f"s{k}[i] = {rows.operand(k, row, 'i')};")
+                    block.line(f"s{k}[i] = {rows.operand(k, row, 'i', block)};")
             _sort_runs(rows, block)
             if rows.length > RUN:
                 _merge(rows, block)

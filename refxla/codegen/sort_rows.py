@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
 
-from refxla_spec.module import Instruction
-
-from ..analysis.index_expression import delinearize, linearize, variable
+from ..analysis.index_expression import Index, delinearize, linearize, variable
 from ..device.description import Target
 from ..ir.plan import Argument, Fusion
 from . import scalar
@@ -46,11 +44,16 @@ class SortRows:
         else:
             self.outputs = {0: self.hero}
         self.begin_function()
-        self._values: list[Instruction] = list(dict.fromkeys(self.operands)) + list(self.outputs.values())
+        self._read = [o for o in dict.fromkeys(self.operands) if o in fusion.inputs]
+        self._values = [*self._read, *self.outputs.values()]
 
     def begin_function(self) -> None:
         """Restarts the names for a new function, so that functions that do the same have equal text."""
         self.e = ElementalIrEmitter(self.fusion, self.target, {})
+
+    def is_in_memory(self, k: int) -> bool:
+        """Whether operand k is read, and not computed from the position of an element."""
+        return self.operands[k] in self._read
 
     def input(self, k: int) -> Argument:
         """The argument by which a kernel reads operand k."""
@@ -63,23 +66,27 @@ class SortRows:
     def inputs_and_outputs(self) -> list[Argument]:
         """The arguments of a kernel that reads all operands and writes all outputs, which `operand` and `output`
         use."""
-        inputs = [input_argument(i) for i in dict.fromkeys(self.operands)]
-        return inputs + [output_argument(o) for o in self.outputs.values()]
+        return [*map(input_argument, self._read), *map(output_argument, self.outputs.values())]
 
     def scratch(self, name: str, k: int) -> Argument:
         """Scratch memory for all values of operand k, row after row."""
         size = prod(self.sizes) * self.operands[k].shape.element_type.bytes
         return Argument("scratch", self.storage[k], bytes=size, scratch=f"{name}{k}")
 
+    def _indices(self, row: str, i: str) -> tuple[Index, ...]:
+        """The indices of element i of a row in the arrays."""
+        outer = list(delinearize(variable(row, 0, max(0, self.rows - 1)), self.others))
+        return (*outer[: self.dimension], variable(i, 0, self.length - 1), *outer[self.dimension :])
+
     def position(self, row: str, i: str) -> str:
         """Where element i of a row lies in the arrays."""
-        outer = list(delinearize(variable(row, 0, max(0, self.rows - 1)), self.others))
-        inside = variable(i, 0, self.length - 1)
-        return c_of(linearize((*outer[: self.dimension], inside, *outer[self.dimension :]), self.sizes))
+        return c_of(linearize(self._indices(row, i), self.sizes))
 
-    def operand(self, k: int, row: str, i: str) -> str:
-        """The C lvalue of element i of a row of operand k."""
-        return f"a{self._values.index(self.operands[k])}[{self.position(row, i)}]"
+    def operand(self, k: int, row: str, i: str, block: Block) -> str:
+        """The C expression of element i of a row of operand k as it is stored."""
+        if self.is_in_memory(k):
+            return f"a{self._values.index(self.operands[k])}[{self.position(row, i)}]"
+        return scalar.store(self.types[k], self.e.value(self.operands[k], self._indices(row, i), block))
 
     def output(self, k: int, row: str, i: str) -> str:
         """The C lvalue of element i of a row of the sorted operand k."""

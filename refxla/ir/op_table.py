@@ -225,6 +225,15 @@ def _same(a: Instruction, b: Instruction) -> bool:
 _CONE = 12  # instructions of a cone that is evaluated instead of a load
 
 
+def _sorting(i: Instruction, number: int) -> str:
+    """The operand access of a sort, which reads its operands more than once: what counts their elements, as that of an
+    argsort does, is not read."""
+    x = i.operands[number]
+    while x.opcode == "broadcast":
+        x = x.operands[0]
+    return WHOLE if x.opcode == "iota" else IN_MEMORY
+
+
 def _scattering(i: Instruction, number: int) -> str:
     """The operand access of a scatter, whose operands are (operands ..., indices, updates ...). A single item does most
     of the work of a scatter, so it evaluates only values that are cheaper than a load; all cores compute the others
@@ -369,7 +378,7 @@ def _rows() -> dict[str, Row]:
             work=_update_elements,
             in_place=lambda i: len(i.operands) // 2,
         ),
-        _hero("sort", 20, "sort", gpu_emitter="gpu.sort", work=_operand_elements),
+        _hero("sort", 20, "sort", gpu_emitter="gpu.sort", fuses_operands=True, access=_sorting, work=_operand_elements),
         _hero("fft", 3, "fft.fft", gpu_emitter="gpu.fft", work=_fft_work, invariant=True),
     ]
     rows += [_library(o) for o in ("cholesky", "triangular-solve")]  # if they are not expanded

@@ -201,6 +201,20 @@ def test_two_keys(n, form):
     check(text, array("s32", 2, n), array("f32", 2, n, special=False), form=form)
 
 
+@pytest.mark.parametrize(
+    "sizes,dimension,form",
+    [((9,), 0, MERGE), ((500,), 0, DIGITS), ((90000,), 0, CHUNKS), ((7, 150), 1, DIGITS), ((150, 7), 0, DIGITS)],
+)
+def test_what_counts_the_elements_is_not_read(sizes, dimension, form):
+    """As in an argsort: it is computed where the sort would read it."""
+    text = program(plain("f32", order="TOTALORDER", others=("s32",)), sizes, dimension, "f32", "s32")
+    dims = ",".join(map(str, sizes))
+    counted = text.replace(f"x1 = s32[{dims}] parameter(1)", f"x1 = s32[{dims}] iota(), iota_dimension={dimension}")
+    assert f"x1 = s32[{dims}] iota" in counted
+    compiled = check(counted, array("f32", *sizes), form=form)
+    assert not any(a.instruction.name == "x1" for k in compiled.kernels for a in k.arguments if a.instruction)
+
+
 def test_a_comparator_that_compares_no_keys_is_merged():
     """LE is none of the directions that make a key; the second operands differ, so that it orders all the same."""
     text = TWO_KEYS.replace("compare(c, d), direction=GT", "compare(d, c), direction=LE")

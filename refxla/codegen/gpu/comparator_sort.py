@@ -104,7 +104,7 @@ class ComparatorSort:
             block.line(f"const int row = first_row + k / {size}, i = first + k % {size};")
             with block.scope(f"if ({inside})"):
                 for k, x in enumerate(local):
-                    block.line(f"{x}[k] = {rows.operand(k, 'row', 'i')};")
+                    block.line(f"{x}[k] = {rows.operand(k, 'row', 'i', block)};")
         block.line(BARRIER)
         block.line(f"const int own = item * {each} % {size}, base = item * {each} - own;")
         block.line(f"const int used = first_row + item * {each} / {size} < {rows.rows} ? count : 0;")

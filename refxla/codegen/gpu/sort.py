@@ -47,7 +47,7 @@ def _of_elements(rows: SortRows, keys: Sequence[Key], moved: Sequence[int]) -> M
     """The sort that moves the operands of numbers `moved`."""
 
     def load(block: Block, row: str, i: str) -> Sequence[str]:
-        return [rows.operand(k, row, i) for k in moved]
+        return [rows.operand(k, row, i, block) for k in moved]
 
     def key(block: Block, n: int, values: Sequence[str]) -> str:
         return keys[n].emit(values[moved.index(keys[n].number)], block)
@@ -67,11 +67,11 @@ def _of_numbers(rows: SortRows, keys: Sequence[Key]) -> MergeSort:
     """The sort that moves keys and numbers, and finally gathers the operands."""
 
     def load(block: Block, row: str, i: str) -> Sequence[str]:
-        return [*(key.emit(rows.operand(key.number, row, i), block) for key in keys), i]
+        return [*(key.emit(rows.operand(key.number, row, i, block), block) for key in keys), i]
 
     def use(block: Block, row: str, i: str, values: Sequence[str]) -> None:
         for k in rows.outputs:
-            block.line(f"{rows.output(k, row, i)} = {rows.operand(k, row, values[-1])};")
+            block.line(f"{rows.output(k, row, i)} = {rows.operand(k, row, values[-1], block)};")
 
     types = tuple(key.ctype for key in keys)
     return MergeSort(
