@@ -156,11 +156,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(lacking, file=sys.stderr)
         return 2
     cache: dict[str, tuple[int, float]] = {}
-    found = 0
+    kernels = found = 0
     with options.json.open("w", encoding="utf-8") if options.json else nullcontext() as out:
         for name, hlo in programs(options.programs):
             try:
                 for kernel in of_program(name, hlo(), cache):
+                    kernels += 1
                     if out is not None:
                         out.write(json.dumps(asdict(kernel)) + "\n")
                     if kernel.is_serial or kernel.is_repeated:
@@ -168,6 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         print(kernel, flush=True)
             except (Error, Refused, Impossible) as problem:
                 print(f"{name}: {problem}", file=sys.stderr, flush=True)
+    print(f"{found} of {kernels} kernels are serial, or read their arguments again and again")
     return 1 if found else 0
 
 

@@ -224,7 +224,8 @@ def test_every_step_of_the_walkthrough_links_its_source():
 def test_the_glossary_has_the_words_of_the_sources():
     """Terms of this compiler that its docstrings use without explaining them."""
     terms = """section; donation; library call; index space; segment; strip; fast path; unit of work; sub-group; hero;
-        device description; persistent kernel; serial control flow; tiled fusion; lanes; panel; work-group"""
+        device description; persistent kernel; serial control flow; tiled fusion; lanes; panel; work-group;
+        sibling fusion"""
     text = (DOCS / "glossary.md").read_text(encoding="utf-8")
     heads = ", ".join(re.findall(r"^\| \*\*(.*?)\*\*", text, re.M)).split(", ")
     assert {term.strip() for term in terms.split(";")} <= set(heads)

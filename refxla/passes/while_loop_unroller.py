@@ -20,7 +20,8 @@ from ..ir.builder import copied
 from ..ir.op_table import ELEMENTWISE, MOVEMENT, ROWS, overwritten
 from .dce import called_first, rewrite
 
-_ITERATIONS, _INSTRUCTIONS = 3, 96  # of a loop that is unrolled, and of all its iterations
+_MOST_ITERATIONS = 3  # of a loop that is unrolled
+_MOST_INSTRUCTIONS = 96  # of all its iterations
 _FREE = ("parameter", "get-tuple-element", "tuple", "constant")
 
 
@@ -56,7 +57,7 @@ def _unrolled(loop: Instruction) -> Instruction | None:
 def _is_short(loop: Instruction, counter: Counter) -> bool:
     """Whether the iterations of a loop are few and small, and read the counter."""
     body = [i for i in loop.body.instructions if i.opcode not in _FREE]
-    if counter.trip_count > _ITERATIONS or counter.trip_count * len(body) > _INSTRUCTIONS:
+    if counter.trip_count > _MOST_ITERATIONS or counter.trip_count * len(body) > _MOST_INSTRUCTIONS:
         return False
     return all(map(_is_small, body)) and _is_read(loop, counter)
 
@@ -91,8 +92,6 @@ def unrolled_twice(body: Computation) -> tuple[Computation, set[Instruction]]:
     second = _iteration(body, body.root.operands, "second")
     root = second[body.root]
     live = set(post_order(root, body.parameters))
-    order = dict.fromkeys(
-        (*body.instructions, *second.values())
-    )  # a late instruction of the first would keep its buffer live
-    instructions = [i for i in order if i in live]
+    # Those of the first iteration come first: a late one of them would keep its buffer live.
+    instructions = [i for i in dict.fromkeys((*body.instructions, *second.values())) if i in live]
     return Computation(body.name, instructions, root), live.difference(body.instructions)

@@ -7,8 +7,8 @@ from refxla_spec import interpreter
 from refxla_spec.text import parse
 
 import refxla
+from refxla.ir import library_calls
 from refxla.ir.plan import LibraryCall
-from refxla.passes.expanders import small_matrices
 from refxla.passes.pipeline import optimize
 
 KINDS = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
@@ -51,7 +51,7 @@ def test_lu_has_the_bits_of_the_loop_over_columns(name, sizes, monkeypatch):
     executable = refxla.compile(module)
     assert not any(isinstance(s, LibraryCall) for s in executable.plan.steps)
     assert "while(" not in str(optimize(module))
-    monkeypatch.setattr(small_matrices, "ROWS", 0)
+    monkeypatch.setattr(library_calls, "WRITTEN_OUT", 0)
     assert "while(" in str(optimize(module)) or min(sizes[-2:]) == 1
     looped = refxla.compile(module, linear_algebra="expanded")
     for a in (matrices(name, *sizes), special, nan, infinite, equal):

@@ -27,6 +27,7 @@ from ..loops import elementwise
 from . import depthwise, stencil
 from .blocking import alike_rows
 from .convolution_dimensions import ConvolutionDimensions
+from .convolution_input import ConvolutionInput
 from .gemm import kernels
 from .implicit_gemm import ImplicitGemm
 from .implicit_gemm_rows import WindowRows
@@ -50,28 +51,26 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     small = has_little_work(hero.shape.size, numbers.k) or 0 in numbers.lhs
     if name is None or small or (name == "f64" and not target.fp64):
         return elementwise.emit(fusion, target)
-    windows = WindowRows(fusion, target, numbers, name)
-    if depthwise.applies(numbers, windows, name):
-        return depthwise.kernels(fusion, target, numbers, windows, name)
+    input = ConvolutionInput(fusion, target, numbers, name)
+    if depthwise.applies(numbers, input, name):
+        return depthwise.kernels(fusion, target, numbers, input, name)
     if _is_short(numbers, SHORT):
         return elementwise.emit(fusion, target)
-    if stencil.applies(numbers, windows, name):
-        return stencil.kernels(fusion, target, numbers, windows, name)
+    if stencil.applies(numbers, input, name):
+        return stencil.kernels(fusion, target, numbers, input, name)
     if _is_short(numbers, UNROLLED):
         return elementwise.emit(fusion, target)
-    rows: Rows = windows
+    rows: Rows | None = None
     if numbers.is_plain:
         matrix = MatrixRows(fusion, target, numbers, name)
-        if matrix.local or matrix.access is not None:
-            rows = matrix
+        rows = matrix if matrix.local or matrix.access is not None else None
     elif _goes_through_batch(numbers, target.costs):
         numbers = ImplicitGemm(hero, batch_last=True)
-        rows = WindowRows(fusion, target, numbers, name)
     return kernels(
         Product(
             fusion, target, name, numbers.groups * numbers.phases, numbers.m, numbers.n, numbers.k,
-            rows, hero.operands[1], numbers.right, numbers.result, numbers.terms, numbers.right_matrix, numbers.phases,
-            row_sizes=numbers.m_sizes, alike=numbers.alike,
+            rows or WindowRows(input, numbers), hero.operands[1], numbers.right, numbers.result,
+            numbers.terms, numbers.right_matrix, numbers.phases, row_sizes=numbers.m_sizes, alike=numbers.alike,
         )
     )  # fmt: skip
 

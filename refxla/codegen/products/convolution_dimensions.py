@@ -33,7 +33,7 @@ class ConvolutionDimensions:
         self.window = tuple(a.get("window", ()))
         self.sizes = tuple(self.lhs[d] for d in self.dims.input_spatial)
         self.counts = tuple(self.out[d] for d in self.dims.output_spatial)
-        self.elements = tuple(w.size for w in self.window)
+        self.elements: tuple[int, ...] = tuple(w.size for w in self.window)
         self.terms = (*self.elements, self.features)
         self.k = prod(self.terms)
 

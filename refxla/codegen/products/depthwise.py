@@ -16,33 +16,33 @@ from ...ir.plan import Fusion, Kernel
 from ..c_block import Block
 from ..index_printer import c_of
 from .convolution_dimensions import ConvolutionDimensions
+from .convolution_input import ConvolutionInput
 from .group_convolution import GroupConvolution, GroupFilters
-from .implicit_gemm_rows import WindowRows
 from .packing import VECTORS
 
 
-def applies(numbers: ConvolutionDimensions, rows: WindowRows, name: str) -> bool:
+def applies(numbers: ConvolutionDimensions, input: ConvolutionInput, name: str) -> bool:
     """Whether the groups can be lanes: one output feature each, neighbours in memory, whole vectors of them."""
     lanes = VECTORS[name][1]
     if numbers.n != 1 or numbers.groups % lanes or (numbers.batch_groups > 1 and numbers.batch != 1):
         return False
-    return _lane_step(numbers, rows) == 1
+    return _lane_step(numbers, input) == 1
 
 
-def _lane_step(numbers: ConvolutionDimensions, rows: WindowRows) -> int:
+def _lane_step(numbers: ConvolutionDimensions, input: ConvolutionInput) -> int:
     if numbers.batch_groups > 1:
-        return rows.strides[numbers.dims.input_batch]
-    step: int = numbers.features * rows.strides[numbers.dims.input_feature]
+        return input.strides[numbers.dims.input_batch]
+    step: int = numbers.features * input.strides[numbers.dims.input_feature]
     return step
 
 
 def kernels(
-    fusion: Fusion, target: Target, numbers: ConvolutionDimensions, rows: WindowRows, name: str
+    fusion: Fusion, target: Target, numbers: ConvolutionDimensions, input: ConvolutionInput, name: str
 ) -> tuple[Kernel, ...]:
-    """The kernels of such a convolution; `rows` says where lhs lies."""
+    """The kernels of such a convolution; `input` says where lhs lies."""
     vectors = next(v for v in (4, 2, 1) if numbers.groups % (v * VECTORS[name][1]) == 0)
     filters = GroupFilters(fusion, target, numbers, name, "c", 1)
-    return _Depthwise(fusion, target, numbers, rows, name, vectors, filters).kernels()
+    return _Depthwise(fusion, target, numbers, input, name, vectors, filters).kernels()
 
 
 class _Depthwise(GroupConvolution):
@@ -75,9 +75,9 @@ class _Depthwise(GroupConvolution):
         return str(self.width), indices
 
     def add_terms(self, left: str, right: str, tile: Index, block: Block) -> None:
-        n, strides, segment, parts = self.numbers, self.rows.strides, self.segment, self._placing(tile)
+        n, strides, segment, parts = self.numbers, self.input.strides, self.segment, self._placing(tile)
         block.line(f"const int strip = {c_of(tile % self._strips)} * {self.width};")
-        position = variable("strip", 0, n.groups - 1) + self.rows.base
+        position = variable("strip", 0, n.groups - 1) + self.input.base
         if n.batch_groups == 1:
             position = position + parts[None] * strides[n.dims.input_batch]
         for d in range(len(n.window)):

@@ -20,8 +20,8 @@ from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..sums import SegmentedSum
 from .convolution_dimensions import ConvolutionDimensions
+from .convolution_input import ConvolutionInput
 from .epilogue import store_outputs
-from .implicit_gemm_rows import WindowRows
 from .packing import VECTORS, direct_access, from_accumulation, scratch_argument, to_accumulation, vector_type
 from .prepacked_constants import can_prepack, constant_value, prepacked_argument
 
@@ -88,7 +88,7 @@ class GroupFilters:
 
 
 class GroupConvolution(ABC):
-    """The kernels of such a convolution. A tile is `vectors` vectors of elements of the result; `rows` gives the
+    """The kernels of such a convolution. A tile is `vectors` vectors of elements of the result; `input` gives the
     position of lhs."""
 
     def __init__(
@@ -96,12 +96,12 @@ class GroupConvolution(ABC):
         fusion: Fusion,
         target: Target,
         numbers: ConvolutionDimensions,
-        rows: WindowRows,
+        input: ConvolutionInput,
         name: str,
         vectors: int,
         filters: GroupFilters,
     ) -> None:
-        self.fusion, self.target, self.numbers, self.rows, self.name = fusion, target, numbers, rows, name
+        self.fusion, self.target, self.numbers, self.input, self.name = fusion, target, numbers, input, name
         self.element, self.lanes = VECTORS[name]
         self.vectors, self.width, self.filters = vectors, vectors * self.lanes, filters
         self.segment = segment_terms(numbers.k, name)
@@ -122,12 +122,12 @@ class GroupConvolution(ABC):
 
     def kernels(self) -> tuple[Kernel, ...]:
         """All kernels: those that copy an operand, and the convolution."""
-        return tuple(k for k in (self.rows.stage(), self.filters.stage(), self._kernel()) if k is not None)
+        return tuple(k for k in (self.input.stage(), self.filters.stage(), self._kernel()) if k is not None)
 
     def _kernel(self) -> Kernel:
         block, hero = Block(), hero_of(self.fusion)
         inputs = set(inputs_of(self.fusion, self.fusion.outputs, hero))
-        accesses = [self.rows.access, self.filters.access]
+        accesses = [self.input.access, self.filters.access]
         inputs |= {a.instruction for a in accesses if a is not None}
         reads = [i for i in self.fusion.inputs if i in inputs]
         values = [*reads, *self.fusion.outputs]
@@ -141,7 +141,7 @@ class GroupConvolution(ABC):
             arguments.append(copy())
             return f"a{len(arguments) - 1}"
 
-        left, right = pointer(self.rows.access, self.rows.copy), pointer(self.filters.access, self.filters.copy)
+        left, right = pointer(self.input.access, self.input.copy), pointer(self.filters.access, self.filters.copy)
         tiles, terms = self.tiles, self.numbers.k * self.width
         per_item = max(1, min(-(-tiles // (4 * self.target.compute_units)), ITEM_TERMS // terms))
         block.line(f"typedef {vector_type(self.name)} __attribute__((aligned(sizeof({self.element})))) vector;")

@@ -18,31 +18,31 @@ from ...ir.plan import Fusion, Kernel
 from ..c_block import Block
 from ..index_printer import c_of
 from .convolution_dimensions import ConvolutionDimensions
+from .convolution_input import ConvolutionInput
 from .group_convolution import GroupConvolution, GroupFilters
-from .implicit_gemm_rows import WindowRows
 from .packing import VECTORS, vector_type
 
 REACH = 1024  # elements of lhs that are copied to the stack at a time, at most, beside the tile's width
 VECTORS_OF_TILE = 4  # independent sums, which hide latency
 
 
-def applies(numbers: ConvolutionDimensions, rows: WindowRows, name: str) -> bool:
+def applies(numbers: ConvolutionDimensions, input: ConvolutionInput, name: str) -> bool:
     """Whether each element is a sum over one feature, and neighbours in the last spatial dimension are neighbours in
     lhs."""
     if not numbers.n == numbers.features == numbers.batch_groups == 1 or not numbers.window:
         return False
     window = numbers.window[-1]
-    steps = window.stride == window.base_dilation == rows.strides[numbers.dims.input_spatial[-1]] == 1
+    steps = window.stride == window.base_dilation == input.strides[numbers.dims.input_spatial[-1]] == 1
     return bool(steps and numbers.counts[-1] >= VECTORS[name][1])
 
 
 def kernels(
-    fusion: Fusion, target: Target, numbers: ConvolutionDimensions, rows: WindowRows, name: str
+    fusion: Fusion, target: Target, numbers: ConvolutionDimensions, input: ConvolutionInput, name: str
 ) -> tuple[Kernel, ...]:
-    """The kernels of such a convolution; `rows` says where lhs lies."""
+    """The kernels of such a convolution; `input` says where lhs lies."""
     vectors = min(VECTORS_OF_TILE, -(-numbers.counts[-1] // VECTORS[name][1]))
     filters = GroupFilters(fusion, target, numbers, name, f"e{len(numbers.window) - 1}", None)
-    return _Stencil(fusion, target, numbers, rows, name, vectors, filters).kernels()
+    return _Stencil(fusion, target, numbers, input, name, vectors, filters).kernels()
 
 
 class _Stencil(GroupConvolution):
@@ -68,11 +68,11 @@ class _Stencil(GroupConvolution):
         return f"(begin + {self.width} < {last} ? {self.width} : {last} - begin)", indices
 
     def add_terms(self, left: str, right: str, tile: Index, block: Block) -> None:
-        n, strides = self.numbers, self.rows.strides
+        n, strides = self.numbers, self.input.strides
         outer, last = range(len(n.window) - 1), len(n.window) - 1
         place = delinearize(tile // self._pieces, self._rows_of_result)
         group = place[n.dims.output_feature]
-        position = place[n.dims.output_batch] * strides[n.dims.input_batch] + self.rows.base
+        position = place[n.dims.output_batch] * strides[n.dims.input_batch] + self.input.base
         if n.groups > 1:
             position = position + group * strides[n.dims.input_feature]
         window = n.window[last]

@@ -15,6 +15,7 @@ from refxla_spec.module import Computation, Instruction
 from refxla_spec.types import S32, Shape
 
 from ..._core.shapes import make
+from ...ir import library_calls
 from ...ir.builder import Build, bigger
 from . import cholesky_expander, householder, jacobi, small_matrices, triangular_solve_expander
 from .matrix_masks import diagonal, pivot_size, working_type
@@ -202,7 +203,7 @@ def _smaller() -> Computation:
 def _first(b: Build, wrong: Instruction) -> Instruction:
     """The number, from 1 on, of the first true element along the last dimension, or 0."""
     size, rank = wrong.shape.dimensions[-1], wrong.shape.rank - 1
-    if size <= small_matrices.ROWS:
+    if size <= library_calls.WRITTEN_OUT:
         return small_matrices.first(b, wrong)
     number = b.add(b.iota(S32, wrong.shape.dimensions, rank), 1)
     first = b.reduce(b.make("select", wrong, number, b.full(size + 1, number.shape)), size + 1, (rank,), _smaller())

@@ -12,17 +12,16 @@ from collections.abc import Sequence
 from refxla_spec.module import Instruction
 from refxla_spec.types import S32, Shape
 
+from ...ir import library_calls
 from ...ir.builder import Build
-from ...ir.library_calls import WRITTEN_OUT
 from .matrix_masks import pivot_root, pivot_size
 
-ROWS = WRITTEN_OUT  # of the largest such matrices
 Elements = list[list[Instruction]]
 
 
 def applies(shape: Shape) -> bool:
     """Whether matrices [.., m, n] are small."""
-    return max(shape.dimensions[-2:]) <= ROWS
+    return max(shape.dimensions[-2:]) <= library_calls.WRITTEN_OUT
 
 
 def lu(b: Build, a: Instruction) -> tuple[Instruction, Instruction, Instruction, Instruction]:
