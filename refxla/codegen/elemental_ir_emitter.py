@@ -243,7 +243,10 @@ class ElementalIrEmitter(ElementBuilder):
         clang would gather the elements of a vector, one by one on most processors. Those that are selected are hoisted
         out of the loop, and the masks are the same for all arrays that are read at such an index.
         """
-        if not self.target.capabilities.loop_vectorization or instruction.shape.size > MOST_SELECTED:
+        size = instruction.shape.size
+        if not self.target.capabilities.loop_vectorization or size > MOST_SELECTED:
+            return []
+        if position.low < 0 or position.high >= size:  # only a test that surrounds the load keeps it in bounds
             return []
         chosen: list[tuple[Atom, int]] = []
         count, inner = 1, frozenset[str]()

@@ -410,6 +410,19 @@ def test_one_of_a_few_elements_is_selected(kind, shape, dimension):
     assert not computed
 
 
+def test_nothing_outside_of_a_small_array_is_read_to_select_from_it():
+    """Only the test that surrounds a load of what is padded keeps it in bounds."""
+    text = entry(
+        """y = f32[2] parameter(0)
+        z = f32[] constant(7)
+        p = f32[4] pad(y, z), padding=1_1
+        b = f32[3,4,9] broadcast(p), dimensions={1}
+        ROOT r = f32[3,4,9] negate(b)"""
+    )
+    (kernel,) = check(text, f32(2)).kernels
+    assert not set(re.findall(r"\ba0\[(-?\d+)\]", kernel.body)) - {"0", "1"}
+
+
 @pytest.mark.parametrize("operation", ["concatenate", "pad", "dynamic-update-slice"])
 def test_complex_numbers_that_branches_choose_are_two_variables(operation):
     """clang vectorizes no loop in which a vector of OpenCL's has one of several values."""
