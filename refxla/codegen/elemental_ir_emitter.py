@@ -20,7 +20,7 @@ from ..analysis import sign_analysis
 from ..analysis.access_patterns import AccessPattern, Record
 from ..analysis.element_rules import Rule, run_rule
 from ..analysis.index_expression import Atom, Index, linearize
-from ..analysis.index_maps import Condition, Indices
+from ..analysis.index_maps import Indices
 from ..device.description import Target
 from ..ir.merged_body import MOST_PROMOTED_BYTES
 from ..ir.op_table import ELEMENTWISE, class_of, flops_of
@@ -28,7 +28,7 @@ from ..ir.plan import Fusion
 from . import elemental_rules, prelude, scalar
 from .c_block import Block
 from .element_builder import ElementBuilder, type_name
-from .index_printer import c_of, c_of_condition
+from .index_printer import c_of
 
 COMPUTED_PER_READ = 8  # operations for each array that a loop reads, from which on it computes much
 MOST_SELECTED = 4  # elements of an array, up to which a loop selects one of them instead of gathering them
@@ -270,7 +270,7 @@ class ElementalIrEmitter(ElementBuilder):
         element = self._selected(instruction, rest, others, block)
         for n in range(1, atom.high + 1):
             other = self._selected(instruction, rest + n * c, others, block)
-            condition = c_of_condition(Condition(Index(((atom, 1),), 0), ">=", n))
+            condition = f"{c_of(Index(((atom, 1),), 0))} >= {n}"
             element = self.assign(name, scalar.selection(name, condition, other, element), block)
         return element
 
