@@ -32,6 +32,14 @@ class Atom:
         self.low, self.high = low, high
         self._hash = hash((operation, name, index, divisor))
 
+    @property
+    def step(self) -> int:
+        """By how much the variables in it have to change, at least, for the value to change."""
+        if not self.operation:
+            return 1
+        inside = min((atom.step for atom, _ in self.index.terms), default=1)
+        return inside * self.divisor if self.operation == "/" else inside
+
     def __hash__(self) -> int:
         return self._hash
 

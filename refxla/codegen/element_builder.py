@@ -25,6 +25,34 @@ def type_name(instruction: Instruction) -> str:
     return instruction.shape.element_type.name
 
 
+class Choice:
+    """An element whose value is chosen by branches.
+
+    A complex number is two variables meanwhile: clang vectorizes no loop in which a vector of OpenCL's has one of
+    several values.
+    """
+
+    def __init__(self, e: ElementBuilder, name: str, block: Block, value: str) -> None:
+        self._e, self._name = e, name
+        part = scalar.part_type(name)
+        self._variables = [(e.names.fresh(), field) for field in (".x", ".y")] if part else [(e.names.fresh(), "")]
+        for variable_name, field in self._variables:
+            start = f" = {value}{field}" if value else ""
+            block.line(f"{scalar.register_type(part or name)} {variable_name}{start};")
+
+    def assign(self, value: str, block: Block) -> None:
+        """Emits the assignment of a C variable or literal, in a branch."""
+        for variable_name, field in self._variables:
+            block.line(f"{variable_name} = {value}{field};")
+
+    def value(self, block: Block) -> str:
+        """The C variable that holds the element, after the branches."""
+        if len(self._variables) == 1:
+            return self._variables[0][0]
+        parts = ", ".join(variable_name for variable_name, _ in self._variables)
+        return self._e.assign(self._name, f"({scalar.register_type(self._name)})({parts})", block)
+
+
 class ElementBuilder:
     """C variables for elements of a fusion's members. `starts` has the variables of start indices that the program
     computes."""
@@ -40,11 +68,9 @@ class ElementBuilder:
         block.line(f"{'' if changes else 'const '}{scalar.register_type(name)} {variable_name} = {expression};")
         return variable_name
 
-    def declare(self, name: str, block: Block) -> str:
-        """Declares a variable for an element of type `name` without a value; returns its name."""
-        variable_name = self.names.fresh()
-        block.line(f"{scalar.register_type(name)} {variable_name};")
-        return variable_name
+    def choice(self, name: str, block: Block, value: str = "") -> Choice:
+        """Declares an element of type `name` that branches assign; `value` is what it has where none of them does."""
+        return Choice(self, name, block, value)
 
     def loop(
         self, size: int, block: Block, prefix: str = "k", unroll: bool = False

@@ -19,7 +19,7 @@ from refxla_spec.module import Instruction
 from ..analysis import sign_analysis
 from ..analysis.access_patterns import AccessPattern, Record
 from ..analysis.element_rules import Rule, run_rule
-from ..analysis.index_expression import Index, linearize
+from ..analysis.index_expression import Atom, Index, linearize
 from ..analysis.index_maps import Indices
 from ..device.description import Target
 from ..ir.merged_body import MOST_PROMOTED_BYTES
@@ -31,6 +31,7 @@ from .element_builder import ElementBuilder, type_name
 from .index_printer import c_of
 
 COMPUTED_PER_READ = 8  # operations for each array that a loop reads, from which on it computes much
+MOST_SELECTED = 4  # elements of an array, up to which a loop selects one of them instead of gathering them
 LANES = 16  # elements from which on vectorizing a loop matters
 
 
@@ -227,9 +228,51 @@ class ElementalIrEmitter(ElementBuilder):
         place = f"{self._inputs[instruction]}[{c_of(position, self._computes_much)}]"
         if part := self._part_alone(instruction):
             return self.assign(name, f"rx_load_{part}_{name}(&{place})", block)
+        if choices := self._choices(instruction, position):
+            chosen = {atom for atom, _ in choices}
+            rest = Index(tuple(t for t in position.terms if t[0] not in chosen), position.constant)
+            return self._selected(instruction, rest, choices, block)
         loaded = self.assign(name, scalar.load_in_loop(name, place), block)
         return loaded
         yield
+
+    def _choices(self, instruction: Instruction, position: Index) -> list[tuple[Atom, int]]:
+        """The quotients and remainders in a position in a small array by which one of a few elements is selected, with
+        their factors; none if it is loaded from that position.
+
+        clang would gather the elements of a vector, one by one on most processors. Those that are selected are hoisted
+        out of the loop, and the masks are the same for all arrays that are read at such an index.
+        """
+        size = instruction.shape.size
+        if not self.target.capabilities.loop_vectorization or size > MOST_SELECTED:
+            return []
+        if position.low < 0 or position.high >= size:  # only a test that surrounds the load keeps it in bounds
+            return []
+        chosen: list[tuple[Atom, int]] = []
+        count, inner = 1, frozenset[str]()
+        # What changes most often first. Where others have other variables, an outer loop changes them.
+        for atom, c in sorted(position.terms, key=lambda term: (term[0].step, abs(term[1]))):
+            if not atom.operation or atom.low != 0 or count * (atom.high + 1) > MOST_SELECTED:
+                continue
+            if not chosen or not inner.isdisjoint(atom.index.variables):
+                chosen.append((atom, c))
+                count, inner = count * (atom.high + 1), inner | atom.index.variables
+        return chosen
+
+    def _selected(
+        self, instruction: Instruction, rest: Index, choices: Sequence[tuple[Atom, int]], block: Block
+    ) -> str:
+        """The C variable with the element at rest + the sum of factor * atom."""
+        name = type_name(instruction)
+        if not choices:
+            return self.assign(name, scalar.load_in_loop(name, f"{self._inputs[instruction]}[{c_of(rest)}]"), block)
+        (atom, c), *others = choices
+        element = self._selected(instruction, rest, others, block)
+        for n in range(1, atom.high + 1):
+            other = self._selected(instruction, rest + n * c, others, block)
+            condition = f"{c_of(Index(((atom, 1),), 0))} >= {n}"
+            element = self.assign(name, scalar.selection(name, condition, other, element), block)
+        return element
 
     def _part_alone(self, instruction: Instruction) -> str:
         """The part, "real" or "imag", that the fusion reads of a complex array in global memory; "" where it reads

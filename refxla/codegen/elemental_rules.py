@@ -25,7 +25,7 @@ from ..analysis.index_maps import MAX_LITERALS, Condition, Indices, Piece, Start
 from ..ir.literals import is_splat
 from . import scalar
 from .c_block import Block
-from .element_builder import ElementBuilder, type_name
+from .element_builder import Choice, ElementBuilder, type_name
 from .index_printer import c_of, c_of_condition, c_of_conditions, scope_if
 from .sums import ElementSum, empty_sum
 
@@ -107,11 +107,10 @@ def _pad(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> R
     outside = yield padding, ()
     if inside is False:
         return outside
-    result = e.assign(type_name(i), outside, block, changes=True)
+    result = e.choice(type_name(i), block, outside)
     with block.scope(f"if ({inside})"):
-        value = yield operand, source
-        block.line(f"{result} = {value};")
-    return result
+        result.assign((yield operand, source), block)
+    return result.value(block)
 
 
 @_enter
@@ -127,12 +126,12 @@ def _concatenate(e: ElementBuilder, i: Instruction, indices: Indices, block: Blo
     if window is not None:
         shifted = [x + _shift(e, indices[axis], pieces, of, block) if of else x for x, of in window.places]
         return (yield window.array, tuple(shifted))
-    result = e.declare(type_name(i), block)
+    result = e.choice(type_name(i), block)
     yield from _piece(result, indices[axis], pieces, block)
-    return result
+    return result.value(block)
 
 
-def _piece(result: str, x: Index, pieces: Sequence[Piece], block: Block) -> Rule:
+def _piece(result: Choice, x: Index, pieces: Sequence[Piece], block: Block) -> Rule:
     """Assigns the element of the piece that has it (a rule's part: use `yield from`). Of many pieces, halves are told
     apart first: compilers take a time quadratic in the length of a chain of conditions, and so does each element."""
     if len(pieces) > MOST_IN_A_ROW:
@@ -146,8 +145,7 @@ def _piece(result: str, x: Index, pieces: Sequence[Piece], block: Block) -> Rule
         condition = c_of_condition(Condition(x, "<", piece.end))
         head = "else" if n == len(pieces) - 1 else f"{'else ' if n else ''}if ({condition})"
         with block.scope(head):
-            value = yield piece.operand, piece.indices
-            block.line(f"{result} = {value};")
+            result.assign((yield piece.operand, piece.indices), block)
 
 
 def _shift(e: ElementBuilder, x: Index, pieces: Sequence[Piece], shifts: Sequence[int], block: Block) -> Index:
@@ -189,7 +187,7 @@ def _dynamic_update_slice(e: ElementBuilder, i: Instruction, indices: Indices, b
         return (yield update, source)
     if inside is False:
         return (yield operand, indices)
-    result = e.declare(type_name(i), block)
+    result = e.choice(type_name(i), block)
     with block.scope(f"if ({inside})"):
         positions = []
         for x, n in zip(source, update.shape.dimensions, strict=True):
@@ -198,12 +196,10 @@ def _dynamic_update_slice(e: ElementBuilder, i: Instruction, indices: Indices, b
                 block.line(f"const int {name} = {c_of(x)};")
                 x = variable(name, 0, n - 1)
             positions.append(x)
-        value = yield update, tuple(positions)
-        block.line(f"{result} = {value};")
+        result.assign((yield update, tuple(positions)), block)
     with block.scope("else"):
-        value = yield operand, indices
-        block.line(f"{result} = {value};")
-    return result
+        result.assign((yield operand, indices), block)
+    return result.value(block)
 
 
 @_enter

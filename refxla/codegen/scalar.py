@@ -72,6 +72,11 @@ def register_type(name: str) -> str:
     return _lookup(_REGISTER, name)
 
 
+def part_type(name: str) -> str:
+    """The type of the real and the imaginary part of complex numbers of type `name`; "" for other types."""
+    return _PART.get(name, "")
+
+
 def load(name: str, place: str) -> str:
     """The register value of an element of type `name` in memory, at the C lvalue `place`, such as "x[i]"."""
     if name in _NARROW:
@@ -93,6 +98,13 @@ def store(name: str, value: str, opcode: str = "") -> str:
         return f"(uchar)({value})"
     _lookup(_STORAGE, name)
     return value
+
+
+def selection(name: str, condition: str, a: str, b: str) -> str:
+    """The C expression for `a` where `condition` holds, else `b`; both are register values of type `name`."""
+    if name in _COMPLEX:  # by parts: see _complex_arithmetic
+        return f"({_COMPLEX[name]})({condition} ? {a}.x : {b}.x, {condition} ? {a}.y : {b}.y)"
+    return f"({condition} ? {a} : {b})"
 
 
 def load_in_loop(name: str, place: str) -> str:
@@ -433,10 +445,7 @@ def _not(types: Names, result: str, args: Names, attributes: Attributes) -> str 
 
 
 def _select(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
-    p, a, b = args
-    if result in _COMPLEX:  # by parts: see _complex_arithmetic
-        return f"({_COMPLEX[result]})({p} ? {a}.x : {b}.x, {p} ? {a}.y : {b}.y)"
-    return f"({p} ? {a} : {b})"
+    return selection(result, *args)
 
 
 def _clamp(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:

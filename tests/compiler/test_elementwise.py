@@ -378,9 +378,73 @@ def test_short_rows_are_vectors_where_much_is_computed(columns):
         lines.append(f"{'ROOT ' if n == 79 else ''}r{n + 1} = f32[500,{columns}] {('multiply', 'add')[n % 2]}(r{n}, b)")
     text = entry("\n".join(lines))
     (kernel,) = Compiled(fusion_of(parse(text))).kernels
-    assert f"% {columns}u" not in kernel.body
-    assert (f"- {columns} * (int)(" in kernel.body) == (columns < 16)
+    assert not re.search(rf"\[[^]]*% {columns}u", kernel.body)
+    assert (f"- {columns} * (int)(" in kernel.body) == (columns == 8)  # of four columns, one is selected
     check(text, f32(500, columns), f32(columns))
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "dimension"),
+    [
+        ("f32", "200,2", 1), ("f32", "200,3", 1), ("f32", "200,4", 1), ("bf16", "3,2,9", 1),
+        ("c64", "2,2,2,2,2,2,2", 5), ("pred", "200,2", 1), ("s4", "200,4", 1), ("f32", "3,4,2,2", 1),
+    ],
+)  # fmt: skip
+def test_one_of_a_few_elements_is_selected(kind, shape, dimension):
+    """clang would gather them: the loop reads each element of the small array at a place of its own."""
+    sizes = tuple(map(int, shape.split(",")))
+    few = sizes[dimension]
+    one, combine = ("or", "or") if kind == "pred" else ("add", "multiply")
+    text = entry(
+        f"""x = {kind}[{shape}] parameter(0)
+        y = {kind}[{few}] parameter(1)
+        b = {kind}[{shape}] broadcast(y), dimensions={{{dimension}}}
+        c = {kind}[{shape}] {combine}(x, b)
+        e = {kind}[{shape}] {"exponential" if kind == "f32" else "copy"}(c)
+        ROOT r = {kind}[{shape}] {one}(e, x)"""
+    )
+    dtype = ELEMENT_TYPES[kind].dtype
+    values = [(rng.integers(0, 2, n) if kind == "pred" else rng.integers(-2, 3, n)).astype(dtype) for n in (sizes, few)]
+    (kernel,) = check(text, *values, exact=kind != "f32").kernels
+    computed = [place for place in re.findall(r"\ba1\[(.*)\]", kernel.body) if "%" in place or "/" in place]
+    assert not computed
+
+
+def test_nothing_outside_of_a_small_array_is_read_to_select_from_it():
+    """Only the test that surrounds a load of what is padded keeps it in bounds."""
+    text = entry(
+        """y = f32[2] parameter(0)
+        z = f32[] constant(7)
+        p = f32[4] pad(y, z), padding=1_1
+        b = f32[3,4,9] broadcast(p), dimensions={1}
+        ROOT r = f32[3,4,9] negate(b)"""
+    )
+    (kernel,) = check(text, f32(2)).kernels
+    assert not set(re.findall(r"\ba0\[(-?\d+)\]", kernel.body)) - {"0", "1"}
+
+
+@pytest.mark.parametrize("operation", ["concatenate", "pad", "dynamic-update-slice"])
+def test_complex_numbers_that_branches_choose_are_two_variables(operation):
+    """clang vectorizes no loop in which a vector of OpenCL's has one of several values."""
+    made = {
+        "concatenate": "concatenate(x, y, x), dimensions={0}",
+        "pad": "pad(y, z), padding=8_8",
+        "dynamic-update-slice": "dynamic-update-slice(w, y, i)",
+    }[operation]
+    text = entry(
+        f"""x = c64[8] parameter(0)
+        y = c64[4] parameter(1)
+        i = s32[] parameter(2)
+        w = c64[20] parameter(3)
+        z = c64[] constant((1,-2))
+        v = c64[20] {made}
+        ROOT r = c64[20] add(v, v)"""
+    )
+    sizes = (8, 4, None, 20)
+    values = [np.int32(5) if n is None else (rng.normal(size=n) + 1j * rng.normal(size=n)).astype("c8") for n in sizes]
+    compiled = check(text, *values)
+    body = "".join(k.body for k in compiled.kernels)
+    assert not re.search(r"float2 v\d+;|^\s*float2 v\d+ =", body, re.MULTILINE)
 
 
 def test_a_chain_is_one_loop_without_divisions():

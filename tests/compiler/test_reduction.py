@@ -9,6 +9,7 @@ import pytest
 from kernel_driver import Compiled, check, fusion_of
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
+from refxla_spec.types import ELEMENT_TYPES
 
 import refxla
 from refxla.analysis.reduction_order import columns_fit, panel_columns, reduction_order
@@ -1004,3 +1005,20 @@ def test_functions_of_several_vectors_are_computed_alternately(operation):
     before = Compiled(fusion_of(parse(entry(head.replace("f = ", "ROOT f = ")))))
     alone = Compiled(fusion_of(parse(reduce_text((50, 1003), (1,))), "reduction"))
     assert fused(x)[0].tobytes() == alone(before(x)[0])[0].tobytes()
+
+
+@pytest.mark.parametrize("columns", [16, 17, 23, 24, 25, 31, 32, 39, 40, 45, 63, 64, 71, 72])
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_functions_after_the_only_chunk_of_a_row_are_added_to_it(columns, element):
+    """The first chunk of lanes becomes the accumulators. What is left of a row must not, also where its functions are
+    computed in pieces: sums of cosines over 25 columns were those of their last elements."""
+    text = f"""HloModule m
+{reducer("add", "add", element)}
+ENTRY main {{
+  x = {element}[5,{columns}] parameter(0)
+  y = {element}[5,{columns}] cosine(x)
+  z = {element}[] constant(0)
+  ROOT r = {element}[5] reduce(y, z), dimensions={{1}}, to_apply=add
+}}"""
+    x = rng.uniform(0.0, 1.0, (5, columns)).astype(ELEMENT_TYPES[element].dtype)
+    check(text, x, kind="reduction", exact=False, rtol=1e-5)

@@ -197,8 +197,10 @@ class RowReduction(UnitEmitter):
         position: Callable[[Index], Position],
     ) -> None:
         """Chunks of the row, or the remainder, that need these functions: see `pieces`."""
-        lanes, first = self.order.lanes, self.schedule.unfilled
+        lanes = self.order.lanes
         count = min(lanes, span[1] - span[0] + 1)
+        # Of several chunks, and of the remainder after them, the lanes have totals already.
+        is_first = self.schedule.unfilled and span[0] == 0 and span[1] < lanes
         with self.pieces(step, functions, bounds, span, position) as piece:
             chunk = self.body.fresh("c")
             with (
@@ -207,7 +209,7 @@ class RowReduction(UnitEmitter):
             ):
                 k = variable(chunk, span[0], span[1] - count + 1) + lane
                 piece.bind(k)
-                self.accumulate_element(step, totals, position(k), c_of(lane), is_first=first)
+                self.accumulate_element(step, totals, position(k), c_of(lane), is_first=is_first)
 
     def _chunk_ranges(self, step: ReductionPass, at: Position, chunks: int) -> list[Range]:
         """The bounds of ranges of chunks in which the tests of pads and concatenates are decided, so that clang can
