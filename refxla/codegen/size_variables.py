@@ -7,25 +7,27 @@ part has their values (ProgramPart.size_values). Two such programs have one sour
 for each of them with a table of its own.
 
 Numbers stay in the text where code that is specialized for them is faster: bounds of loops that are unrolled or have a
-vector width, short loops, divisors, strides of the innermost loop, sizes of arrays, and whatever is in a function that
-is long or has arrays of its own, whose loops are written for their sizes.
+vector width, short loops, divisors, strides of the innermost loop, the function's own arrays, and whatever is in a
+function that is long or has loops that are written for the width of a vector, as reductions are.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 _LONGEST = 4_000  # characters of a function: others are seldom compiled for several shapes
 _LARGEST = (1 << 31) - 1  # an int
 _SHORT_LOOP = 8  # iterations that the compiler unrolls, or computes in one vector
-_LOOP = re.compile(r"( *)for \(int (\w+) = 0; \2 < (\d+); \+\+\2\) \{")
+_LOOP = re.compile(r"( *)for \(int (\w+) = 0; \2 < (\d+); (?:\+\+\2|\2 \+= \d+)\) \{")
+_END_OF_STRIP = re.compile(r"(.* = (\w+) \+ (\d+) < )(\d+)( \? \2 \+ \3 : )\4;")  # an end of a part of the iterations
 _ANY_LOOP = re.compile(r"( *)for \(\w+ (\w+) = .*\{$")
 _SPECIALIZED = re.compile(r" *#pragma .*(unroll|vectorize_width)")
-_ARRAY = re.compile(r"^ +\w+ \w+\[\d+\]", re.MULTILINE)
-_INDEX = re.compile(r"\[[^][]+\]")
+_ARRAY = re.compile(r"^ +\w+ (\w+)\[\d+\]", re.MULTILINE)
+_INDEX = re.compile(r"(\w+)(\[[^][]+\])")
 _FACTOR = re.compile(r"(?<!/ )(?<!% )(?<![\w.])(\d+)( \* (\w+))")
 _OFFSET = re.compile(r"(?<=\+ )(\d+)(?=\])")
+_WIDTH = "vectorize_width"
 _PARAMETERS = ") {\n"
 _NAME = "size_table"  # of the function that returns the address of the table
 SYMBOL = "address_of_sizes"  # of the table
@@ -35,7 +37,7 @@ def with_size_variables(text: str) -> tuple[str, tuple[int, ...]]:
     """A kernel's function, from its parameters on, which reads its sizes from the table; and their values. The text as
     it is and () if there are none, or if it is specialized for its sizes."""
     head, opening, body = text.partition(_PARAMETERS)
-    if len(text) > _LONGEST or not opening or _ARRAY.search(body):
+    if len(text) > _LONGEST or not opening or _WIDTH in body:
         return text, ()
     values: dict[int, None] = {}
 
@@ -46,14 +48,22 @@ def with_size_variables(text: str) -> tuple[str, tuple[int, ...]]:
         return f"size{list(values).index(int(number))}"
 
     lines = body.split("\n")
-    innermost = _innermost(lines)
+    innermost, arrays = _innermost(lines), frozenset(_ARRAY.findall(body))
+
+    def with_variables(element: re.Match[str]) -> str:
+        if element[1] in arrays:
+            return element[0]
+        index = _FACTOR.sub(lambda m: m[0] if m[3] in innermost else f"{variable(m[1])}{m[2]}", element[2])
+        return element[1] + _OFFSET.sub(lambda m: variable(m[1]), index)
+
     for n, line in enumerate(lines):
         loop = _LOOP.fullmatch(line)
         if loop is not None:
             if int(loop[3]) > _SHORT_LOOP and not _SPECIALIZED.match(lines[n - 1]):
                 lines[n] = line[: loop.start(3)] + variable(loop[3]) + line[loop.end(3) :]
             continue
-        lines[n] = _INDEX.sub(lambda index: _with_variables(index[0], innermost, variable), line)
+        line = _END_OF_STRIP.sub(lambda m: f"{m[1]}{(v := variable(m[4]))}{m[5]}{v};", line)
+        lines[n] = _INDEX.sub(with_variables, line)
     if not values:
         return text, ()
     reads = [f"    const int size{n} = sizes[{n}];\n" for n in range(len(values))]
@@ -72,12 +82,6 @@ def _innermost(lines: Sequence[str]) -> frozenset[str]:
             if not any("for (" in lines[k] and not _SPECIALIZED.match(lines[k - 1]) for k in range(n + 1, end)):
                 found.add(loop[2])
     return frozenset(found)
-
-
-def _with_variables(index: str, innermost: frozenset[str], variable: Callable[[str], str]) -> str:
-    """An index of an element in brackets, with variables for factors and for an offset at its end."""
-    index = _FACTOR.sub(lambda m: m[0] if m[3] in innermost else f"{variable(m[1])}{m[2]}", index)
-    return _OFFSET.sub(lambda m: variable(m[1]), index)
 
 
 def table(values: Sequence[int]) -> str:

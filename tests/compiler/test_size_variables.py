@@ -71,7 +71,13 @@ def test_trip_counts_factors_and_offsets_become_variables():
             "}",
         ],
         ["a1[item] = a0[(item / 12 * 12)];"],
-        ["float acc0[16];", "for (int i1 = 0; i1 < 30; ++i1) {", "    a1[i1] = a0[i1];", "}"],
+        ["float x0[256];", "x0[item + 16] = x0[12 * item];"],  # an array of its own
+        [
+            "#pragma clang loop unroll(disable) vectorize_width(16) interleave_count(2)",
+            "for (long l1 = 0; l1 < 32; ++l1) {",
+            "    a1[l1] = a0[l1 + 96];",
+            "}",
+        ],
         ["a1[item] = a0[3000000000 * item];"],
         ["a1[item] = a0[12l * item];"],
     ],
@@ -97,6 +103,17 @@ def test_programs_of_several_sizes_share_their_code(device, monkeypatch, tmp_pat
             a, b = arrays(n, n)
             assert each(a, b).tolist() == (a + b).tolist()
             assert f".long {n}" in each.opencl
+
+
+def test_functions_of_whole_arrays_share_their_code(device):
+    """Their loops take 256 elements at a time, and the last strip has the rest."""
+    every = [
+        of("HloModule m\nENTRY e {{ a = f32[{0}] parameter(0) ROOT b = f32[{0}] sine(a) }}", n) for n in (300, 513)
+    ]
+    assert len({each.program.parts[-1].source for each in every}) == 1
+    for each, n in zip(every, (300, 513), strict=True):
+        (a,) = arrays(n)
+        np.testing.assert_allclose(each(a), np.sin(a.astype(np.float64)), atol=1e-6)
 
 
 @pytest.mark.parametrize("sizes", [(9, 11), (11, 9), (40, 40), (1, 200), (200, 1), (33, 64)])
