@@ -67,8 +67,8 @@ class KernelLibrary:
             _touch_pages(library)
             self.addresses[kernel] = _ctypes.dlsym(library, f"_pocl_kernel_{kernel}_workgroup")
         if part.size_values:
-            table = (ctypes.c_int32 * len(part.size_values)).from_address(_ctypes.dlsym(self._libraries[-1], SYMBOL))
-            table[:] = part.size_values
+            values = struct.pack(f"{len(part.size_values)}i", *part.size_values)
+            ctypes.memmove(_ctypes.dlsym(self._libraries[-1], SYMBOL), values, len(values))
 
     @property
     def exports(self) -> dict[str, int]:
