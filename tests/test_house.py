@@ -330,6 +330,7 @@ TAKES_APART = re.compile(r"\.(?:r?split|r?partition|removesuffix|removeprefix|sp
 OF_OTHER_TEXTS = {
     "prelude_templates.py": "the prelude's own files",
     "function_library.py": "the parameters of functions in the prelude's own files, and of library functions",
+    "size_variables.py": "whole functions, when all are emitted: their numbers become variables",
     "scalar.py": "the digits of a number",
     "polynomial_fit.py": "the digits of a number",
     "fft/fft.py": "the name of a function that is given as its whole text",

@@ -323,8 +323,9 @@ cdef bint place_argument(Call* call, int n) noexcept nogil:
 
 
 cdef Error* failure(Call* call, int status, bint* interrupted) noexcept nogil:
-    """The error that a run ended with. An exception of a signal handler is not an error of the run: it is raised again,
-    unchanged, as soon as the main thread is back in Python."""
+    """The error that a run ended with. An exception of a signal handler, or one by which a host function asks the
+    program to end, is not an error of the run: it is raised again, unchanged, as soon as the main thread is back in
+    Python."""
     if call.cancelled:
         return plain_error(CANCELLED, "the computation was interrupted")
     with gil:

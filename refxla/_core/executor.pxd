@@ -11,7 +11,7 @@ from refxla._core.opencl cimport Handle
 
 # What a run may end with besides OpenCL's status codes, which are 0 and negative.
 cdef enum:
-    INTERRUPTED = 1  # by a signal handler that raised
+    INTERRUPTED = 1  # by a signal handler that raised, or by what asks the process to end in a host function
     HOST_FAILED = 3  # a host function raised
     REENTERED = 2  # a signal handler calls the executor whose call it interrupts
     NOT_ASSEMBLED = 4  # its kernels could not be built

@@ -43,6 +43,8 @@ cdef extern from "Python.h" nogil:  # none of them needs the GIL, which cpython.
     void PyThread_release_lock(void* lock)
     long PyThread_get_thread_ident()
 
+from threading import current_thread, main_thread
+
 import numpy
 
 from refxla.ir import plan as plans
@@ -711,7 +713,8 @@ cdef class Executor:
             return 0
 
     cdef int host_call(self, int64_t n) noexcept nogil:
-        """Waits for the queue and calls a host function; HOST_FAILED keeps the exception."""
+        """Waits for the queue and calls a host function. HOST_FAILED keeps its exception, and so does INTERRUPTED, for
+        one that is no error of the function, but asks the main thread to end (Control-C while it runs)."""
         cdef int status = self.finish()
         if status != SUCCESS:
             return status
@@ -720,7 +723,8 @@ cdef class Executor:
                 self.call_host(n)
             except BaseException as error:
                 self.error = error
-                return HOST_FAILED
+                asks_to_end = not isinstance(error, Exception) and current_thread() is main_thread()
+                return INTERRUPTED if asks_to_end else HOST_FAILED
         return SUCCESS
 
     cdef int call_host(self, int64_t n) except -1:

@@ -9,6 +9,7 @@ a digest of its part, which makes it unique: PoCL identifies what it built from 
 
 Most programs are one merged kernel, which is one part. Where machine code can be linked, its functions are distributed
 over parts that call each other (linked_parts.py), and call function libraries (function_library.py) in the same way.
+A program of a single small kernel shares its code with those that differ in sizes alone (size_variables.py).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from types import MappingProxyType
 
 from ..device.description import Target
 from ..ir.plan import Kernel
-from . import function_library, prelude
+from . import function_library, prelude, size_variables
 from .kernel_dispatcher import Dispatcher, WorkGroupDispatcher, pointer_type
 from .kernel_functions import KernelFunction, KernelFunctions, attributes_of
 from .linked_parts import linked_parts
@@ -53,7 +54,7 @@ class Program:
     @property
     def source(self) -> str:
         """The source of all parts, for readers; it can be compiled if there is a single part."""
-        return "\n".join(part.source for part in self.parts)
+        return "\n".join(part.specialized.source for part in self.parts)
 
     @property
     def is_linked(self) -> bool:
@@ -85,6 +86,7 @@ class Builder:
         links: bool = False,
     ) -> None:
         self.target, self.part, self.ready, self.linked = target, part, ready, linked
+        self._links = links
         self._apart = prelude.libraries() if links else _NONE
         self._libraries: dict[ProgramPart, None] = {}  # those of the prelude that parts call
         self._functions = KernelFunctions(target, links, self._apart)
@@ -107,11 +109,12 @@ class Builder:
         entered = list(map(self._enter, kernels))
         rest = sorted((d for same in self._open.values() for d in same), key=lambda d: -d.size)
         linked = self._close_linked(rest)
+        is_one_kernel = not self._parts and sum(len(d.functions) for d in rest) == 1
         while rest and not linked:
             group = [rest.pop(0)]
             while rest and (self.part is None or sum(d.size for d in group) + rest[0].size <= self.part):
                 group.append(rest.pop(0))
-            self._close(group)
+            self._close(group, has_size_variables=self._links and is_one_kernel)
         self._open.clear()
         for library in self._libraries:
             self._add(library)  # after the program's own parts, which take longer when it is not compiled yet
@@ -162,9 +165,11 @@ class Builder:
             self._count += 1
         return best
 
-    def _close(self, dispatchers: Sequence[Dispatcher]) -> None:
-        """Completes a part with these dispatchers."""
-        self._finish(dispatchers, self._functions.with_called(name for d in dispatchers for name, _, _ in d.functions))
+    def _close(self, dispatchers: Sequence[Dispatcher], has_size_variables: bool = False) -> None:
+        """Completes a part with these dispatchers. With `has_size_variables`, a single function that calls no other one
+        reads its sizes from a table."""
+        own = self._functions.with_called(name for d in dispatchers for name, _, _ in d.functions)
+        self._finish(dispatchers, own, has_size_variables=has_size_variables and len(own) == 1)
 
     def _close_linked(self, dispatchers: Sequence[Dispatcher]) -> bool:
         """Completes linked parts with these dispatchers. Returns False if there would be only one."""
@@ -187,6 +192,7 @@ class Builder:
         own: Sequence[KernelFunction],
         imports: Mapping[str, str] = _NONE,
         exports: Mapping[str, str] = _NONE,
+        has_size_variables: bool = False,
     ) -> None:
         """Completes a part of dispatchers and of its own functions, callees first. `imports` and `exports` have the
         external names of functions, by their names in the program."""
@@ -199,9 +205,14 @@ class Builder:
         for name, external in imports.items():
             text = functions[name].text
             bodies.append(stub("void", name, text[: text.index(") {") + 1], external))
+        sizes: tuple[int, ...] = ()
         for f in own:
             text = f.text.replace("{\n", EFFECTFUL, 1) if f.name in exports else f.text
+            if has_size_variables:
+                text, sizes = size_variables.with_size_variables(text)
             bodies.append(f"{functions.head(f.name, f.name in exports)} void {exports.get(f.name, f.name)}{text}")
+        if sizes:
+            bodies.insert(0, size_variables.table([0] * len(sizes)))
         present = {f.name for f in own} | set(imports)
         bodies[:0] = AliasingTypes.declarations({t for name in present for t in functions[name].aliasing})
 
@@ -234,6 +245,7 @@ class Builder:
                 tuple(exports.values()),
                 (*imports.values(), *(external for external, _ in stubs)),
                 self.target.offsets,
+                size_values=sizes,
             )
         )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from . import size_variables
 
 EXTERNAL = "__wrap_"  # the prefix of names that PoCL leaves visible to other code
 # How the body of a function begins that others call: clang takes it for one with an effect. A call of one that has none
@@ -14,7 +16,8 @@ EFFECTFUL = '{\n    __asm__ volatile("");\n'
 class ProgramPart:
     """A program to compile: OpenCL C, the names of its __kernels, which no other part of any program has, and the items
     of the largest launch; the functions that other parts call, and those of other parts that it calls; whether its
-    __kernels take offsets (see Program); whether it is the same for all programs of a target."""
+    __kernels take offsets (see Program); whether it is the same for all programs of a target; the values of the sizes
+    that its only kernel reads from a table (size_variables.py), 0 in the source."""
 
     source: str
     functions: tuple[str, ...]
@@ -23,11 +26,21 @@ class ProgramPart:
     imports: tuple[str, ...] = ()
     offsets: bool = False
     shared: bool = False
+    size_values: tuple[int, ...] = ()
 
     @property
     def is_linked(self) -> bool:
         """Whether the part calls functions of others, or others call its own."""
         return bool(self.imports or self.exports)
+
+    @property
+    def specialized(self) -> ProgramPart:
+        """The part with the values of its sizes in its source, for readers, and where no table can be set."""
+        if not self.size_values:
+            return self
+        unset = size_variables.table([0] * len(self.size_values))
+        source = self.source.replace(unset, size_variables.table(self.size_values))
+        return replace(self, source=source, size_values=())
 
 
 def stub(result: str, name: str, parameters: str, external: str) -> str:

@@ -1,7 +1,7 @@
 """Unmodified JAX programs on refxla: each test is a program in a process of its own, with JAX_PLATFORMS=refxla."""
 
 import pytest
-from jax_programs import interrupted, run
+from jax_programs import ended, interrupted, run
 
 pytest.importorskip("jax")
 
@@ -387,6 +387,49 @@ def test_interruption_while_a_program_is_compiled():
             print("interrupted", float(f(x)))
     """)
     assert out == "interrupted 6.0\n"
+
+
+def test_what_asks_the_process_to_end_in_a_callback():
+    """Control-C while a callback runs is a KeyboardInterrupt, and its sys.exit a SystemExit, not an error of JAX's; in
+    another thread than the main one, they are errors of the call. JAX goes on."""
+    done = ended("""
+        import os, signal, sys, threading, time
+        from jax.experimental import io_callback
+        like = jax.ShapeDtypeStruct((3,), jnp.float32)
+        def wait(x):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+            return x
+        def leave(x):
+            sys.exit(7)
+        def in_thread(x):
+            try:
+                jax.pure_callback(leave, like, x).block_until_ready()
+            except Exception as problem:
+                print(type(problem).__name__, str(problem).splitlines()[0])
+        x = jnp.ones(3)
+        for function in (wait, leave):
+            for call in (
+                lambda x: jax.pure_callback(function, like, x),
+                jax.jit(lambda x: io_callback(function, like, x, ordered=True) * 2),
+                jax.jit(lambda x: lax.fori_loop(0, 3, lambda _, y: jax.pure_callback(function, like, y), x)),
+                jax.jit(lambda x: (jax.debug.callback(function, x), x + 1)[1]),
+            ):
+                try:
+                    call(x).block_until_ready()
+                    jax.effects_barrier()
+                    print("no exception")
+                except BaseException as problem:
+                    print(type(problem).__name__, problem)
+        thread = threading.Thread(target=in_thread, args=(x,))
+        thread.start()
+        thread.join()
+        print((x + 1).sum())
+    """)
+    lines = [line.strip() for line in done.stdout.splitlines()]  # JAX reports on standard error what a callback raises
+    assert lines[:8] == ["KeyboardInterrupt"] * 4 + ["SystemExit 7"] * 4
+    assert lines[8:] == ["JaxRuntimeError INTERNAL: SystemExit: 7", "6.0"]
+    assert done.returncode == 0, done.stderr[-4000:]
 
 
 def test_what_a_signal_handler_raises_while_a_program_is_compiled():

@@ -121,7 +121,7 @@ def compiled_here(device: Device, part: ProgramPart) -> Any:
                 f"PoCL's files of a program cannot be opened ({problem}); is its directory (TMPDIR) full or mounted "
                 "noexec, or has the process too many open files or mapped libraries?"
             ) from problem
-        return program
+        return compiled(device, device.runner, part.specialized) if part.size_values else program
 
 
 def key(device: Device, part: ProgramPart) -> str:
@@ -144,7 +144,7 @@ def _opened(device: Device, part: ProgramPart, content: bytes, directory: Path) 
             return _unpacked(content, directory, device, part)
         except kernel_library.KernelFilesError:
             return None  # it is compiled again; if those files cannot be opened either, that says why
-    if part.is_linked:
+    if part.is_linked or part.size_values:
         return None
     raw = device.runner
     try:

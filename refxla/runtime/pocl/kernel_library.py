@@ -12,7 +12,9 @@ and 75 ns more for each argument. A part is loaded by loading its libraries, wit
 groups of one item.
 
 Parts may call each other's functions (codegen/linked_parts.py). Once all are loaded, `link` stores the addresses of
-the functions that a part imports in the variables through which its stubs jump.
+the functions that a part imports in the variables through which its stubs jump. A part whose code is shared by programs
+of several sizes (codegen/size_variables.py) is loaded once for each of them, from a file of its own, since a file that
+is loaded twice has its variables once.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from typing import Any
 from refxla_spec.errors import DeviceError
 
 from ...codegen.program_part import ProgramPart, link_name
+from ...codegen.size_variables import SYMBOL
 from ..devices import Device
 from . import program_files
 from .kernels import compiled
@@ -63,6 +66,9 @@ class KernelLibrary:
             self._libraries.append(library)
             _touch_pages(library)
             self.addresses[kernel] = _ctypes.dlsym(library, f"_pocl_kernel_{kernel}_workgroup")
+        if part.size_values:
+            values = struct.pack(f"{len(part.size_values)}i", *part.size_values)
+            ctypes.memmove(_ctypes.dlsym(self._libraries[-1], SYMBOL), values, len(values))
 
     @property
     def exports(self) -> dict[str, int]:
@@ -81,7 +87,7 @@ class KernelLibrary:
 
     @cached_property
     def _program(self) -> Any:
-        return compiled(self._device, self._device.runner, self._part)
+        return compiled(self._device, self._device.runner, self._part.specialized)
 
     @property
     def int_ptr(self) -> int:
@@ -148,7 +154,10 @@ def unpacked(content: bytes, directory: Path, device: Device, part: ProgramPart)
             own = [m for m, names in members if len(names) == 3 and names[0] == kernel and names[2].endswith(".so")]
             if not own:
                 raise KernelFilesError(f"there is none of the kernel {kernel}")
-            files.append(directory / program_files.inside(own[0]))
+            file = directory / program_files.inside(own[0])
+            if part.size_values:
+                file = file.parent / "-".join(map(str, part.size_values)) / file.name
+            files.append(file)
             program_files.write(files[-1], archive, own[0])
     try:
         return KernelLibrary(device, part, files)
