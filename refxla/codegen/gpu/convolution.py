@@ -57,6 +57,7 @@ def _product(fusion: Fusion, target: Target, name: str, numbers: ImplicitGemm, b
     return MatrixProduct(
         fusion, target, name, numbers.groups, windows.m, numbers.n, numbers.k,
         left, right, windows.left, windows.right, windows.result, windows.exists,
+        numbers.terms,
     )  # fmt: skip
 
 
