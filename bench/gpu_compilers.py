@@ -58,7 +58,9 @@ class Refused(Exception):
 class MachineCode:
     """The compiler's result for a kernel: `registers` of 32 bits per item, `spilled` bytes that did not fit into them,
     total `scratch` bytes of private memory, `local` bytes per work-group. `loop` counts the instructions, by name, of
-    the loop with the most multiply-adds, otherwise of the longest loop; {} if there is none."""
+    an iteration of the loop with the most multiply-adds, otherwise of the longest loop; {} if there is none. Of the
+    ways through an iteration, it is the shortest of those with the most multiply-adds, and then the most loads from
+    global memory: that of an item whose terms are all present."""
 
     registers: int
     spilled: int
@@ -159,7 +161,7 @@ def _nvidia(source: str, architecture: str, folder: Path) -> MachineCode:
     stack, stores, loads = _numbers(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
     (registers,) = _numbers(r"Used (\d+) registers", log)
     local = re.search(r"(\d+) bytes smem", log)
-    loop = _loop(run([nvdisasm, "-c", str(binary)]), r"\s*(\.L_x_\d+):", r"BRA.*`\((\.L_x_\d+)\)", _SASS)
+    loop = _loop(run([nvdisasm, "-c", str(binary)]), _SASS_LABEL, _SASS_BRANCH, _SASS)
     return MachineCode(registers, stores + loads, stack, int(local[1]) if local else 0, loop)
 
 
@@ -170,11 +172,13 @@ def _amd(source: str, architecture: str, folder: Path) -> MachineCode:
     (spilled,) = _numbers(r"\.vgpr_spill_count:\s*(\d+)", text)
     (scratch,) = _numbers(r"; ScratchSize: (\d+)", text)
     (local,) = _numbers(r"LDSByteSize: (\d+)", text)
-    loop = _loop(text, r"(\.LBB\d+_\d+):", r"s_c?branch\w*\s+(\.LBB\d+_\d+)", _GCN)
+    loop = _loop(text, _GCN_LABEL, _GCN_BRANCH, _GCN)
     return MachineCode(registers, 4 * spilled, scratch, local, loop)
 
 
-# An instruction in either disassembly: its name, and the rest.
+# In either disassembly: a label, a branch to one, and an instruction with its name and the rest.
+_SASS_LABEL, _SASS_BRANCH = r"\s*(\.L_x_\d+):", r"BRA.*`\((\.L_x_\d+)\)"
+_GCN_LABEL, _GCN_BRANCH = r"(\.LBB\d+_\d+):", r"s_c?branch\w*\s+(\.LBB\d+_\d+)"
 _SASS = re.compile(r"\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ +)?([A-Z][A-Z0-9_]*)([^;]*);")
 _GCN = re.compile(r"\t([a-z]+_\w+)(.*)")
 
@@ -187,24 +191,43 @@ def _numbers(pattern: str, text: str) -> tuple[int, ...]:
 
 
 def _loop(text: str, label: str, branch: str, instruction: re.Pattern[str]) -> dict[str, int]:
-    """The instructions of a loop, counted by name, from a label to a branch back to it: of the smallest of those with
-    the most multiply-adds; if there are none, of the innermost loop with the most instructions."""
+    """The instructions of an iteration of a loop, from a label to a branch back to it, counted by name: of the smallest
+    loop of those with the most multiply-adds; if there are none, of the innermost loop with the most instructions."""
     labels: dict[str, int] = {}
     names: list[str] = []
-    backward: list[tuple[int, int]] = []
+    branches: list[tuple[int, str, bool]] = []  # the number of an instruction, the label, whether there is a condition
     for line in text.splitlines():
         if match := re.match(label, line):
             labels[match[1]] = len(names)
         elif match := instruction.match(line):
+            if to := re.search(branch, line):
+                branches.append((len(names), to[1], "@" in line or match[1].startswith("s_cbranch")))
             names.append(match[1])
-            if (to := re.search(branch, line)) and labels.get(to[1], len(names)) < len(names) - 1:
-                backward.append((labels[to[1]], len(names)))
+    targets = {n: (labels[to], conditional) for n, to, conditional in branches if to in labels}
+    backward = [(to, n + 1) for n, (to, _) in targets.items() if to < n]
     dense = {(a, b): sum(map(_is_multiply_add, names[a:b])) for a, b in backward}
     inner = [(a, b) for a, b in backward if not any(a <= c and d <= b for c, d in backward if (c, d) != (a, b))]
     a, b = max(inner, key=lambda x: x[1] - x[0], default=(0, 0))
     if most := max(dense.values(), default=0):
         a, b = min((x for x in dense if dense[x] == most), key=lambda x: x[1] - x[0])
-    return dict(Counter(names[a:b]).most_common())
+    return dict(Counter(names[n] for n in _iteration(names, targets, a, b)).most_common())
+
+
+def _iteration(names: Sequence[str], targets: dict[int, tuple[int, bool]], first: int, end: int) -> list[int]:
+    """The instructions of the shortest way from `first` to before `end`, of those with the most multiply-adds, and then
+    the most loads; loops on it run once."""
+    best: dict[int, tuple[int, int, int, int]] = {end: (0, 0, 0, end)}  # multiply-adds, loads, minus the length, next
+    for n in range(end - 1, first - 1, -1):
+        to, conditional = targets.get(n, (n + 1, False))
+        ways = [to if first <= n < to else n + 1] if not conditional else [n + 1, to]
+        adds, loads = _is_multiply_add(names[n]), names[n].startswith(("LDG", "global_load"))
+        known = [(best[way][0] + adds, best[way][1] + loads, best[way][2] - 1, way) for way in ways if n < way <= end]
+        best[n] = max(known, default=(-1, 0, 0, end))  # the loop is left here
+    way = []
+    while first < end:
+        way.append(first)
+        first = best[first][3]
+    return way
 
 
 def occupancy(code: MachineCode, model: GpuModel, group: int) -> float:

@@ -3,6 +3,7 @@
     python -m bench.gpu_parallelism                      the suite, the programs and the cliffs, for an H200
     python -m bench.gpu_parallelism programs conformance some of them; "conformance": the cases of that suite
     python -m bench.gpu_parallelism FILE.hlo ...         programs of one's own
+    python -m bench.gpu_parallelism --plans conformance  from the plans alone, of all kernels, without a compiler
     python -m bench.gpu_parallelism --json FILE          a line for each kernel that was examined
 
 The kernels are those of the plan, before launches are merged. The accesses of a few items of each are traced
@@ -15,6 +16,9 @@ The kernels are those of the plan, before launches are merged. The accesses of a
 
 Indices that are computed are all 0 here, so that all updates of a scatter would fall on one element: kernels that
 combine sorted updates are left out, too. Their items have as many steps as the most frequent target has updates.
+
+With --plans, nothing is traced, and no kernel is left out: a kernel is serial if its arguments and values have more
+than ITEM_BYTES for each of its items.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ from .models import Entry
 SPAN = 8192  # accesses of an item, which take longer than some launches do
 ITEMS = 4096  # of a launch: an eighth of those that an H200's compute units need to be busy
 REPEATED = 64.0
+ITEM_BYTES = 4096  # of arguments and values, of which each item has its part
 LEAST_BYTES = SPAN  # of arguments, of which one access has one byte or more
 MEMORY_LIMIT = 1 << 31  # bytes of arrays up to which addresses are traced
 EXAMINED = 2  # adjacent items, of each work-group that is looked at
@@ -85,6 +90,46 @@ class Parallelism:
             f"{self.program}: {self.kernel}, {kind}: {found or 'parallel'}: {self.items} items, of which one makes "
             f"{self.span} accesses; all request {self.requested:.1f} times what there is"
         )
+
+
+@dataclass(frozen=True)
+class Share:
+    """A kernel of a plan: its work `items`, and the bytes of its arguments and values for each of them; of a loop,
+    those of its results."""
+
+    program: str
+    kernel: str
+    kind: str
+    items: int
+    bytes: float
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether an item has more of the data than a small constant."""
+        return self.bytes > ITEM_BYTES
+
+    def __str__(self) -> str:
+        return f"{self.program}: {self.kernel}, {self.kind}: {self.items} items, of {self.bytes:.0f} bytes each"
+
+
+def shares(name: str, hlo: str) -> Iterator[Share]:
+    """The kernels of a program's plan for an H200, with merged launches and predicates, as it would run there. Raises
+    Error for a program that is not compiled."""
+    plan = plan_module(parse(hlo), TARGET)[1].plan
+    fusions = {f.name: f for f in plan.fusions}
+    for kernel in plan.kernels:
+        if kernel.items:
+            fusion = fusions.get(kernel.fusion)
+            kind = fusion.kind if fusion else type(kernel.body).__name__
+            is_largest = all(k.items <= kernel.items for k in plan.kernels if k.fusion == kernel.fusion)
+            # An element of a loop takes a number of steps that is fixed, however large the arrays that it reads from;
+            # kernels beside the largest one of a fusion work on what that has left.
+            roles = ("output",) if kind == "loop" else ("input", "output", "scratch")[0 if is_largest else 1 :]
+            counted = [a for a in kernel.arguments if a.role in roles]
+            bytes = sum(a.bytes if a.instruction is None else a.instruction.shape.bytes for a in counted)
+            if fusion and kind != "loop" and is_largest:
+                bytes = max(bytes, sum(i.shape.bytes for i in fusion.instructions if i.shape.is_array))
+            yield Share(name, kernel.name, kind, kernel.items, bytes / kernel.items)
 
 
 def of_program(name: str, hlo: str, cache: dict[str, tuple[int, float]] | None = None) -> Iterator[Parallelism]:
@@ -151,7 +196,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.gpu_parallelism", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("programs", nargs="*", default=GROUPS[:3], help=f"groups ({', '.join(GROUPS)}) or files of HLO")
     parser.add_argument("--json", type=Path, metavar="FILE", help="a line for each kernel")
+    parser.add_argument("--plans", action="store_true", help="the items of all kernels, from the plans alone")
     options = parser.parse_args(arguments)
+    if options.plans:
+        return _serial_in_plans(options.programs)
     if lacking := missing("amd"):  # clang alone
         print(lacking, file=sys.stderr)
         return 2
@@ -171,6 +219,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{name}: {problem}", file=sys.stderr, flush=True)
     print(f"{found} of {kernels} kernels are serial, or read their arguments again and again")
     return 1 if found else 0
+
+
+def _serial_in_plans(names: Sequence[str]) -> int:
+    """Prints the kernels of programs whose items have too much each; returns 1 if there are some."""
+    kernels, serial = 0, 0
+    for name, hlo in programs(names):
+        try:
+            each = list(shares(name, hlo()))
+        except (Error, Impossible) as problem:
+            print(f"{name}: {problem}", file=sys.stderr, flush=True)
+            continue
+        kernels += len(each)
+        for share in each:
+            if share.is_serial:
+                serial += 1
+                print(share, flush=True)
+    print(f"{kernels} kernels, {serial} of them serial")
+    return 1 if serial else 0
 
 
 if __name__ == "__main__":

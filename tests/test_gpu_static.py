@@ -3,6 +3,7 @@ where the compilers are not installed; `tox -e gpu` installs them."""
 
 import functools
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -160,13 +161,20 @@ def test_a_run_that_is_complete_leaves_its_file_alone(calls, tmp_path):
     assert [r.entry for r in gpu_static.load(file)] == ["x + 1 dispatch"]
 
 
+def occupied(source: str, code: compilers.MachineCode, device: str) -> float:
+    """The fraction of the items of a compute unit that a kernel's registers and local memory allow: a quarter with 128
+    registers an item on NVIDIA's GPUs, 3/16 with three work-groups of 128 items on AMD's."""
+    group = re.search(r"reqd_work_group_size\((\d+)", source)
+    return compilers.occupancy(code, MODELS[device], int(group[1]) if group else 64)
+
+
 @pytest.mark.parametrize("device", MODELS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_nothing_is_spilled(name, device):
     need(device.removeprefix("gpu:").partition("-")[0])
     for source, _, _ in kernels(PROGRAMS[name], device):
         code = compilers.compiled(source, MODELS[device])
-        assert code.spilled == 0 and code.registers <= 128
+        assert code.spilled == 0 and occupied(source, code, device) >= 3 / 16
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "features of an image"])  # those read three each
@@ -195,35 +203,48 @@ def test_the_main_loop_of_a_product_multiplies(size):
     code = compilers.compiled(source, MODELS["gpu:nvidia-sm90"])
     assert code.spilled == 0
     assert code.multiply_adds >= 0.8
-    assert code.loop["LDG"] <= 2  # of 16 bytes each
+    assert code.loop["FFMA"] >= 128 * code.loop["LDG"]  # of 16 bytes each
     assert traced(source, function, sizes, 1, 32).excess <= 1.25
 
 
-CONVOLUTIONS = {  # and the least share of multiply-adds in the main loop
-    "1x1": (
-        """x = f32[8,28,28,1024] parameter(0)
-        w = f32[1,1,1024,1024] parameter(1)
-        ROOT r = f32[8,28,28,1024] convolution(x, w), window={size=1x1}, dim_labels=b01f_01io->b01f""",
-        0.8,
+def convolved(x: str, w: str, result: str, window: str, labels: str = "b01f_01io->b01f") -> str:
+    """A convolution of arrays with these sizes."""
+    return f"""x = f32[{x}] parameter(0)
+        w = f32[{w}] parameter(1)
+        ROOT r = f32[{result}] convolution(x, w), window={{{window}}}, dim_labels={labels}"""
+
+
+OF_IMAGE, OF_FILTER = "b01f_01oi->b01f", "f01b_i01o->01bf"
+CONVOLUTIONS = {
+    "1x1": convolved("8,28,28,1024", "1,1,1024,1024", "8,28,28,1024", "size=1x1"),
+    "3x3": convolved("8,14,14,1024", "3,3,1024,1024", "8,14,14,1024", "size=3x3 pad=1_1x1_1"),
+    "3x3 of large images": convolved("8,56,56,128", "3,3,128,128", "8,56,56,128", "size=3x3 pad=1_1x1_1"),
+    "3x3, channels first": convolved(
+        "8,128,64,64", "128,128,3,3", "8,128,64,64", "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01"
     ),
-    "3x3": (
-        """x = f32[8,14,14,1024] parameter(0)
-        w = f32[3,3,1024,1024] parameter(1)
-        ROOT r = f32[8,14,14,1024] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f""",
-        0.73,
+    "strided": convolved("8,56,56,256", "3,3,256,512", "8,28,28,512", "size=3x3 stride=2x2 pad=0_1x0_1"),
+    "5x5": convolved("8,14,14,1024", "5,5,1024,1024", "8,14,14,1024", "size=5x5 pad=2_2x2_2"),
+    "gradient of the image": convolved(
+        "8,14,14,1024", "3,3,1024,1024", "8,14,14,1024", "size=3x3 pad=1_1x1_1 rhs_reversal=1x1", OF_IMAGE
     ),
-    "gradient of the image": (
-        """x = f32[8,14,14,1024] parameter(0)
-        w = f32[3,3,1024,1024] parameter(1)
-        ROOT r = f32[8,14,14,1024] convolution(x, w), window={size=3x3 pad=1_1x1_1 rhs_reversal=1x1},
-            dim_labels=b01f_01oi->b01f""",
-        0.73,
+    "gradient of the image, strided": convolved(
+        "8,14,14,1024",
+        "3,3,1024,1024",
+        "8,28,28,1024",
+        "size=3x3 pad=1_2x1_2 lhs_dilate=2x2 rhs_reversal=1x1",
+        OF_IMAGE,
     ),
-    "gradient of the filter": (
-        """x = f32[8,14,14,1024] parameter(0)
-        y = f32[8,14,14,1024] parameter(1)
-        ROOT r = f32[3,3,1024,1024] convolution(x, y), window={size=14x14 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf""",
-        0.73,
+    "gradient of the image, 5x5": convolved(
+        "8,14,14,1024", "5,5,1024,1024", "8,14,14,1024", "size=5x5 pad=2_2x2_2 rhs_reversal=1x1", OF_IMAGE
+    ),
+    "gradient of the filter": convolved(
+        "8,14,14,1024", "8,14,14,1024", "3,3,1024,1024", "size=14x14 pad=1_1x1_1", OF_FILTER
+    ),
+    "gradient of the filter, strided": convolved(
+        "8,28,28,1024", "8,14,14,1024", "3,3,1024,1024", "size=14x14 pad=0_1x0_1 rhs_dilate=2x2", OF_FILTER
+    ),
+    "gradient of the filter, 5x5": convolved(
+        "8,14,14,1024", "8,14,14,1024", "5,5,1024,1024", "size=14x14 pad=2_2x2_2", OF_FILTER
     ),
 }
 
@@ -231,12 +252,37 @@ CONVOLUTIONS = {  # and the least share of multiply-adds in the main loop
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_the_main_loop_of_a_convolution_multiplies(name):
     need("nvidia")
-    lines, least = CONVOLUTIONS[name]
-    *_, (source, function, sizes) = kernels(lines, "gpu:nvidia-sm90")
+    *_, (source, function, sizes) = kernels(CONVOLUTIONS[name], "gpu:nvidia-sm90")
     code = compilers.compiled(source, MODELS["gpu:nvidia-sm90"])
     assert code.spilled == 0 and code.registers <= 128
-    assert code.multiply_adds >= least
+    assert code.multiply_adds >= 0.8
     assert traced(source, function, sizes, 1, 32).excess <= 1.25
+
+
+SASS = """
+.L_x_1:
+    /*0010*/ LDS R0, [R1] ;
+    /*0020*/ @P0 BRA `(.L_x_2) ;
+    /*0030*/ LDG.E R2, [R3] ;
+.L_x_2:
+    /*0040*/ @P1 BRA `(.L_x_3) ;
+    /*0050*/ FFMA R4, R5, R6, R4 ;
+    /*0060*/ FFMA R7, R5, R6, R7 ;
+    /*0070*/ BRA `(.L_x_4) ;
+.L_x_3:
+    /*0080*/ ISETP P2, R8 ;
+    /*0090*/ @P2 FFMA R4, R5, R6, R4 ;
+    /*00a0*/ FFMA R7, R5, R6, R7 ;
+    /*00b0*/ BAR.SYNC ;
+.L_x_4:
+    /*00c0*/ @P3 BRA `(.L_x_1) ;
+    /*00d0*/ EXIT ;
+"""
+
+
+def test_an_iteration_is_counted_along_the_way_that_multiplies_loads_and_is_short():
+    loop = compilers._loop(SASS, compilers._SASS_LABEL, compilers._SASS_BRANCH, compilers._SASS)
+    assert loop == {"LDS": 1, "BRA": 4, "LDG": 1, "FFMA": 2}
 
 
 @pytest.mark.parametrize("dimension", [0, 1])

@@ -11,7 +11,9 @@ Otherwise the host reads a predicate before it goes on: some 20 microseconds, in
 
 The predicates are further arguments of a kernel (Kernel.predicates). Copies become kernels. The host still reads the
 predicate of each iteration of a loop in which it has something to do: it calls a function, or has to know how an inner
-loop goes on. Likewise where the only step is a kernel that runs many iterations itself (serial_control_flow.py).
+loop goes on. (Two such loops could be one with a state, whose kernels all have predicates. But then each iteration of
+the inner loop launches all kernels around it for nothing, which takes longer than a read if they are more than
+READ_LAUNCHES.) Likewise where the only step is a kernel that runs many iterations itself (serial_control_flow.py).
 """
 
 from __future__ import annotations

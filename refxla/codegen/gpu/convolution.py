@@ -59,6 +59,7 @@ def _product(
     return MatrixProduct(
         fusion, target, name, numbers.groups, windows.m, numbers.n, numbers.k,
         left, right, windows.left, windows.right, windows.result, windows.exists,
+        numbers.terms,
     )  # fmt: skip
 
 

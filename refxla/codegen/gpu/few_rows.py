@@ -126,7 +126,7 @@ class _Direct(_FewRows):
 
     def _first_block(self, number: str) -> None:
         super()._first_block(number)
-        self.right.fetch(self.e, self.block, number, "first_column")
+        self.right.fetch(self.e, self.block, self._block_number(number), self._tile(self.right))
 
     def _multiply_terms(self, mask: str = "") -> None:
         """The terms of a block. Where a term has been used, that of the next block is loaded."""
@@ -140,7 +140,7 @@ class _Direct(_FewRows):
                 block.line(f"const {self.c_type} column[{tile.item_columns}] = {{{own}}};")
                 with self._each("i", tile.item_rows), self._each("j", tile.item_columns):
                     block.line(f"sum[i][j] = {multiply_add(self.p.name, 'sum[i][j]', 'row[i]', 'column[j]')};")
-                self.right.fetch_slot(self.e, block, k, "next", "first_column")
+                self.right.fetch_slot(self.e, block, k, self._block_number("next"), self._tile(self.right))
 
 
 class _StagedProduct(_FewRows):

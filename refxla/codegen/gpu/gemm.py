@@ -18,12 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from math import gcd
 
 from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import AccessPattern
 from ...analysis.contraction_order import segment_terms
-from ...analysis.index_expression import Index, delinearize, linearize, variable
+from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ...analysis.index_maps import Condition
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
@@ -36,7 +37,7 @@ from ..products.epilogue import store_outputs
 from ..products.packing import VECTORS, from_accumulation
 from ..sums import multiply_add
 from .operand_copy import Element, OperandCopy
-from .term_masks import TermMasks
+from .term_masks import ItemRows, TermMasks
 from .tiles import QUAD, Split, choose
 from .vector_access import ACCESS_BYTES, VectorAccesses
 from .work_groups import BARRIER, LocalMemory, each_unit, kernel_of_units
@@ -46,13 +47,15 @@ Indices = tuple[Index, ...]
 # Compilers for AMD's GPUs unroll a loop over few blocks, load the blocks of all iterations first, and spill registers.
 ROLLED = "#pragma unroll 1"
 SEGMENTS_AT_A_TIME = 32  # whose sums an item loads together
+MASKED_AT_A_TIME = 4  # terms of a block with masks, which is rare: more would need registers
 
 
 @dataclass(frozen=True)
 class MatrixProduct:
     """A contraction as a matrix product, for each of `groups`; `name` is the accumulation type. `left(g, m, k)`,
     `right(g, k, n)` and `result(g, m, n)` give the indices of the operands and of the hero; `left_exists(g, m, k)` the
-    conditions under which there is that element of the left side, without which the term is left out."""
+    conditions under which there is that element of the left side, without which the term is left out. `term_sizes` are
+    those of the indices that k consists of, if it consists of several."""
 
     fusion: Fusion
     target: Target
@@ -67,6 +70,7 @@ class MatrixProduct:
     right: Callable[[Index, Index, Index], Indices]
     result: Callable[[Index, Index, Index], Indices]
     left_exists: Callable[[Index, Index, Index], Sequence[Condition]] = lambda g, m, k: ()
+    term_sizes: tuple[int, ...] = ()
 
     @property
     def element_bytes(self) -> int:
@@ -119,7 +123,8 @@ class TiledProduct:
             "right", p.right_operand, lambda i, k: p.right(self.g, k, i), tile.columns, p.n, signs[1]
         ).chosen()
         self.in_local = [self.left, self.right]  # operands of which blocks are in local memory
-        self.masks = TermMasks.of(self.left)
+        rows = ItemRows(tile.item_rows, self.row_quad, tile.rows)
+        self.masks = TermMasks.of(self.left, rows, p.term_sizes or (p.k,))
         fusion = p.fusion
         reads = set(inputs_of(fusion, [p.left_operand, p.right_operand]))
         outputs: Sequence[Instruction] = ()
@@ -135,27 +140,31 @@ class TiledProduct:
     ) -> OperandCopy:
         p, tile = self.p, self.tile
         number = f"({self.c_type})({padding})"
-        return OperandCopy(p.fusion, operand, element, p.name, number, lines, size, tile.terms, p.k, tile.group, prefix)
+        along = next((s for s in reversed(p.term_sizes) if s > 1), p.k)  # terms that differ in the last index alone
+        return OperandCopy(
+            p.fusion, operand, element, p.name, number, lines, size, tile.terms, p.k, tile.group, prefix,
+            run=gcd(along, tile.terms),
+        )  # fmt: skip
 
     def kernel(self) -> Kernel:
         """The kernel."""
         p, split, tile, block, local = self.p, self.split, self.tile, self.block, LocalMemory()
         counts = (split.parts, p.groups, self.row_tiles, self.column_tiles)
         part, g, row, column = delinearize(variable("group", 0, split.parts * self.tiles - 1), counts)
-        starts = f"first_row = {c_of(row * tile.rows)}, first_column = {c_of(column * tile.columns)}"
-        block.line(f"const int g = {c_of(g)}, {starts};")
+        block.line(f"const int g = {c_of(g)}, row_tile = {c_of(row)}, column_tile = {c_of(column)};")
+        block.line(f"const int first_row = row_tile * {tile.rows}, first_column = column_tile * {tile.columns};")
         across = tile.columns // tile.item_columns
         block.line(f"const int x = item % {across} * {self.column_quad}, y = item / {across} * {self.row_quad};")
-        for copy in self.in_local:
-            local.declare(block, copy.prefix, self.c_type, p.element_bytes, 2 * copy.block_elements)
+        local.declare(block, "blocks", self.c_type, p.element_bytes, 2 * self._buffer_elements)
         for copy in (self.left, self.right):
             copy.declare(block)
         if self.masks:
-            local.declare(block, "mask", "uchar", 1, 2 * self.masks.bytes)
+            self.masks.declare(block, local)
         self._declare_sums("sum")
+        block.line("int buffer = 0;")
         first = "0"
         if split.parts > 1:
-            blocks = split.segments * self.segment // tile.terms  # of a part: an even number
+            blocks = split.segments * self.segment // tile.terms  # of a part
             block.line(f"const int part = {c_of(part)}, begin = part * {blocks};")
             block.line(f"const int beyond = begin + {blocks} < {self.blocks} ? begin + {blocks} : {self.blocks};")
             first = "begin"
@@ -163,8 +172,10 @@ class TiledProduct:
             self._declare_sums("total")
         self._first_block(first)
         if self.masks:
-            self.masks.store(self.e, block, first, "first_row", "mask")
+            self.masks.store_first(block, first)
         block.line(BARRIER)
+        if self.masks and self.masks.tables:
+            self._load_masks(self.masks, first, "0", "int here")
         self._loop_over_blocks()
         arguments = [*map(input_argument, self.inputs)]
         name = p.fusion.name
@@ -183,24 +194,46 @@ class TiledProduct:
         with self._each("i", self.tile.item_rows), self._each("j", self.tile.item_columns):
             self.block.line(f"{name}[i][j] = 0;")
 
-    def _each(self, name: str, count: int) -> ExitStack:
-        """A loop that is unrolled."""
+    def _each(self, name: str, count: int, at_a_time: int = 0) -> ExitStack:
+        """A loop that is unrolled, so many iterations at a time, or all of them."""
         scopes = ExitStack()
-        self.block.line("#pragma unroll")
+        self.block.line(f"#pragma unroll {at_a_time}" if at_a_time else "#pragma unroll")
         scopes.enter_context(self.block.scope(f"for (int {name} = 0; {name} < {count}; ++{name})"))
         return scopes
 
     def _first_block(self, number: str) -> None:
         """Copies the first block, with that number (C), to local memory."""
-        self._copy(number, fetch=True, store="0")
+        self._fetch(self._block_number(number))
+        self._store_fetched("buffer")
 
-    def _copy(self, number: str, *, fetch: bool = False, store: str = "") -> None:
-        """Loads block `number`, or stores the loaded block to buffer `store` (C)."""
+    def _block_number(self, number: str) -> Index:
+        """The number of a block that is a C variable, or 0."""
+        return constant(0) if number == "0" else variable(number, 0, self.blocks - 1)
+
+    def _tile(self, copy: OperandCopy) -> Index:
+        """The number of the work-group's tile among the lines of an operand."""
+        name, tiles = ("row_tile", self.row_tiles) if copy is self.left else ("column_tile", self.column_tiles)
+        return variable(name, 0, tiles - 1)
+
+    @property
+    def _buffer_elements(self) -> int:
+        """The elements of local memory for a block of each operand."""
+        return sum(copy.block_elements for copy in self.in_local)
+
+    def _in_buffer(self, copy: OperandCopy, buffer: str) -> str:
+        """The place of an operand's block (C) in the buffer that begins at element `buffer` (C)."""
+        before = sum(c.block_elements for c in self.in_local[: self.in_local.index(copy)])
+        return f"blocks + {buffer}{f' + {before}' if before else ''}"
+
+    def _fetch(self, number: Index) -> None:
+        """Loads block `number` of each operand."""
         for copy in self.in_local:
-            if fetch:
-                copy.fetch(self.e, self.block, number, "first_row" if copy is self.left else "first_column")
-            if store:
-                copy.store(self.e, self.block, f"{copy.prefix} + {store} * {copy.block_elements}")
+            copy.fetch(self.e, self.block, number, self._tile(copy))
+
+    def _store_fetched(self, buffer: str) -> None:
+        """Stores the loaded blocks to a buffer (C)."""
+        for copy in self.in_local:
+            copy.store(self.e, self.block, self._in_buffer(copy, buffer))
 
     def _loop_over_blocks(self) -> None:
         """All blocks of terms, segment by segment if sums have several."""
@@ -227,43 +260,49 @@ class TiledProduct:
         """Multiplies block t while the next one is loaded. (After the last one, it is loaded again.)"""
         block = self.block
         block.line(f"const int next = t + 1 < {beyond} ? t + 1 : t;")
-        self._copy("next", fetch=True)
+        self._fetch(self._block_number("next"))
         for copy in self.in_local:
-            place = f"{copy.prefix} + (t & 1) * {copy.block_elements}"
+            place = self._in_buffer(copy, "buffer")
             block.line(f"__local const {self.c_type}* const {copy.prefix}_block = {place};")
         if self.masks is None:
             self._multiply_terms()
         else:
             self._multiply_masked(self.masks)
-        self._copy("next", store="(~t & 1)")
+        block.line(f"buffer = {self._buffer_elements} - buffer;")
+        self._store_fetched("buffer")
         block.line(BARRIER)
 
     def _multiply_terms(self, mask: str = "") -> None:
         """The terms of a block, each of the rows under the C condition `mask`."""
         block, tile = self.block, self.tile
-        with self._each("k", tile.terms):
+        with self._each("k", tile.terms, MASKED_AT_A_TIME if mask else 0):
             self._quads("row", self.left, "y", tile.item_rows, self.row_quad)
             self._quads("column", self.right, "x", tile.item_columns, self.column_quad)
             with self._each("i", tile.item_rows), block.scope(f"if ({mask})" if mask else ""):
                 with self._each("j", tile.item_columns):
                     block.line(f"sum[i][j] = {multiply_add(self.p.name, 'sum[i][j]', 'row[i]', 'column[j]')};")
 
+    def _load_masks(self, masks: TermMasks, number: str, buffer: str, name: str) -> None:
+        """Declares the array `name` (C) of an item's masks for block `number` (C)."""
+        own = f"item / {self.tile.columns // self.tile.item_columns}"
+        values = masks.load(self.block, number, buffer, own)
+        self.block.line(f"{name}[{len(values)}] = {{{', '.join(values)}}};")
+
     def _multiply_masked(self, masks: TermMasks) -> None:
         """The terms of a block if some rows leave some out."""
-        block, rows = self.block, self.tile.item_rows
-        masks.store(self.e, block, "next", "first_row", f"mask + (~t & 1) * {masks.bytes}")
-        block.line(f"__local const uchar* const there = mask + (t & 1) * {masks.bytes} + y;")
-        parts = rows // self.row_quad
-        places = [n * self.tile.rows // parts + i for n in range(parts) for i in range(self.row_quad)]
-        if masks.terms > 1:
-            block.line(f"const int apart[{rows}] = {{{', '.join(map(str, places))}}};")
-            self._multiply_terms(f"there[k * {self.tile.rows} + apart[i]]")
-            return
-        block.line(f"const int here[{rows}] = {{{', '.join(f'there[{place}]' for place in places)}}};")
-        with block.scope(f"if ({' & '.join(f'here[{i}]' for i in range(rows))})"):
+        block, count = self.block, masks.per_block
+        if masks.tables:
+            self._load_masks(masks, "next", "(buffer == 0)", "const int next_here")
+        else:
+            masks.store_next(block, "next", "(buffer == 0)")
+            self._load_masks(masks, "t", "(buffer > 0)", "const int here")
+        with block.scope(f"if (({' & '.join(f'here[{n}]' for n in range(count))}) == {masks.full})"):
             self._multiply_terms()
         with block.scope("else"):
-            self._multiply_terms("here[i]")
+            self._multiply_terms(f"here[k / {masks.terms}] >> i & 1")
+        if masks.tables:
+            for n in range(count):
+                block.line(f"here[{n}] = next_here[{n}];")
 
     def _quads(self, name: str, copy: OperandCopy, offset: str, count: int, quad: int) -> None:
         """Loads an item's lines of term k as quads."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
 
 from refxla_spec.module import Instruction
 
@@ -20,7 +22,7 @@ from ...analysis.index_maps import Condition
 from ...ir.plan import Fusion
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..index_printer import c_of_conditions, scope_if
+from ..index_printer import c_of, c_of_conditions, scope_if
 from ..products.packing import VECTORS, to_accumulation
 from .tiles import PAD
 from .vector_access import ACCESS_BYTES, VectorAccesses
@@ -43,7 +45,8 @@ class OperandCopy:
 
     `name` is the accumulation type, `padding` the C literal of a term or element that does not exist. `width` elements
     of an item are contiguous, along the terms if `along_terms`, otherwise along the lines. `prefix` is the prefix of
-    the names of C variables.
+    the names of C variables. A block consists of runs of `run` terms, which divides their number and `k`: those of an
+    element of a window, for instance.
     """
 
     fusion: Fusion
@@ -61,6 +64,7 @@ class OperandCopy:
     along_terms: bool = False
     width: int = 1
     by_line: bool = False
+    run: int = 1
 
     def chosen(self) -> OperandCopy:
         """The copy with the widest vectors that the operand allows; without vectors, in memory order."""
@@ -84,7 +88,10 @@ class OperandCopy:
             return False
         j = variable("j", 0, width - 1)
         if along_terms:
-            line, term = variable("i", 0, self.size - 1), variable("q", 0, self.k // width - 1) * width + j
+            if self.run % width:
+                return False
+            run = variable("run", 0, self.k // self.run - 1) * self.run
+            line, term = variable("i", 0, self.size - 1), run + variable("q", 0, self.run // width - 1) * width + j
         else:
             line, term = variable("q", 0, self.size // width - 1) * width + j, variable("k", 0, self.k - 1)
         pattern = AccessPattern(self.fusion)
@@ -120,67 +127,69 @@ class OperandCopy:
         return [self.element(constant(i), constant(k)) for i in range(min(lines, self.size)) for k in terms]
 
     def declare(self, block: Block) -> None:
-        """Declares the registers for an item's part of a block."""
-        block.line(f"{self._ctype} {self.prefix}_staged[{self.slots}];")
+        """Declares the registers for an item's part of a block. Those of elements that do not exist keep the values of
+        an earlier block, since masks leave them out of the sums; at first they have none."""
+        at = variable("i", 0, self.size - 1), variable("k", 0, self.k - 1)
+        first = [] if c_of_conditions(self.exists(*at)) is True else [self.padding] * self.slots
+        values = f" = {{{', '.join(first)}}}" if first else ""
+        block.line(f"{self._ctype} {self.prefix}_staged[{self.slots}]{values};")
 
-    def fetch(self, e: ElementalIrEmitter, block: Block, number: str, first_line: str) -> None:
-        """Loads an item's part of block `number` (C) of the terms."""
-        for slot in range(self.slots):
-            self.fetch_slot(e, block, slot, number, first_line)
+    def fetch(self, e: ElementalIrEmitter, block: Block, number: Index, tile: Index) -> None:
+        """Loads an item's part of block `number` of the terms, for the lines of a tile. Consecutive vectors that exist
+        under the same conditions are loaded together."""
+        for alike, slots in groupby(range(self.slots), partial(self._existence, number, tile)):
+            with scope_if(block, alike, own=False):
+                for slot in slots:
+                    self.fetch_slot(e, block, slot, number, tile, bool(alike))
 
-    def fetch_slot(self, e: ElementalIrEmitter, block: Block, slot: int, number: str, first_line: str) -> None:
-        """Loads an item's vector with that number."""
+    def _existence(self, number: Index, tile: Index, slot: int) -> Sequence[Condition]:
+        """The conditions under which a vector exists; () if they depend on values that its load computes."""
+        line, term = self._place(slot)
+        if self.size % self.lines or self.k % self.terms:
+            return ()
+        return self.exists(tile * self.lines + line, number * self.terms + term)
+
+    def fetch_slot(
+        self, e: ElementalIrEmitter, block: Block, slot: int, number: Index, tile: Index, exists: bool = False
+    ) -> None:
+        """Loads an item's vector with that number; `exists`: the conditions have been tested."""
+        line, term = self._place(slot)
         with block.scope(self._condition(slot)):
-            line, term = self._place(e, block, slot)
-            self._load(e, block, slot, number, first_line, line, term)
+            self._load(e, block, slot, tile * self.lines + line, number, term, exists)
 
     def _condition(self, slot: int) -> str:
         """The condition under which an item has a vector with that number, as an if, or ""."""
         vectors = self.lines * self.terms // self.width
         return f"if (item < {vectors - slot * self.group})" if (slot + 1) * self.group > vectors else ""
 
-    def _place(self, e: ElementalIrEmitter, block: Block, slot: int) -> tuple[str, str]:
-        """Declares the first line and the first term, in the block, of an item's vector."""
-        line, term = e.names.fresh("line"), e.names.fresh("term")
-        vector = f"(item + {slot * self.group})" if slot else "item"
+    def _place(self, slot: int) -> tuple[Index, Index]:
+        """The first line and the first term, in the block, of an item's vector."""
         per_line = (self.terms if self.along_terms else self.lines) // self.width
-        quotient, rest = f"{vector} / {per_line}", f"{vector} % {per_line} * {self.width}"
-        if per_line == self.group:
-            quotient, rest = str(slot), f"item * {self.width}"
-        of_line, of_term = (quotient, rest) if self.along_terms else (rest, quotient)
-        block.line(f"const int {line} = {of_line}, {term} = {of_term};")
-        return line, term
+        vector = variable("item", 0, self.group - 1) + slot * self.group
+        quotient, rest = vector // per_line, vector % per_line * self.width
+        return (quotient, rest) if self.along_terms else (rest, quotient)
 
     def _load(
-        self, e: ElementalIrEmitter, block: Block, slot: int, number: str, first_line: str, line: str, term: str
+        self, e: ElementalIrEmitter, block: Block, slot: int, line: Index, number: Index, term: Index, exists: bool
     ) -> None:
-        i, k, j = e.names.fresh("i"), e.names.fresh("k"), e.names.fresh("j")
-        step = 1 if self.along_terms else self.width
-        at_line = f"{first_line} + {line}"
+        """Loads a vector from `line` on, which begins with that term of block `number`."""
+        j = e.names.fresh("j")
         if self.size % self.lines:
-            last = self.size - step
-            at_line = f"{at_line} < {last} ? {at_line} : {last}"
-        block.line(f"const int {i} = {at_line};")
-        block.line(f"const int {k} = {number} * {self.terms} + {term};")
+            line = self._clamped(e, block, line)
         staged = f"{self.prefix}_staged[{slot}]"
         whole = self.k % self.terms == 0
         with ExitStack() as scopes:
-            if not whole:
-                scopes.enter_context(block.scope(f"if ({k} < {self.k})"))
+            if whole:
+                term = number * self.terms + term
+            else:
+                run = e.names.fresh("run")
+                block.line(f"const int {run} = {c_of(number * (self.terms // self.run) + term // self.run)};")
+                scopes.enter_context(block.scope(f"if ({run} < {self.k // self.run})"))
+                term = variable(run, 0, self.k // self.run - 1) * self.run + term % self.run
             element = variable(j, 0, self.width - 1)
-            # The first element of a vector is a multiple of its width, as the index must show.
-            along = (k, self.k) if self.along_terms else (i, self.size)
-            base = variable(along[0], 0, along[1] - 1)
-            if self.width > 1:
-                quad = e.names.fresh("q")
-                block.line(f"const int {quad} = {along[0]} / {self.width};")
-                base = variable(quad, 0, along[1] // self.width - 1) * self.width + element
-            other = variable(i, 0, self.size - 1) if self.along_terms else variable(k, 0, self.k - 1)
-            at = (other, base) if self.along_terms else (base, other)
-            indices, conditions = self.element(*at), self.exists(*at)
-            if c_of_conditions(conditions) is not True:
-                block.line(f"{staged} = {self.padding};")
-            scopes.enter_context(scope_if(block, conditions, own=False))
+            at = (line, term + element) if self.along_terms else (line + element, term)
+            indices = self.element(*at)
+            scopes.enter_context(scope_if(block, () if exists else self.exists(*at), own=False))
             pattern = AccessPattern(self.fusion)
             pattern.value(self.operand, indices)
             with VectorAccesses.of(pattern, j, self.width).loop(e, block, pattern):
@@ -190,13 +199,22 @@ class OperandCopy:
         if not whole:
             block.line(f"else {staged} = {self.padding};")
 
+    def _clamped(self, e: ElementalIrEmitter, block: Block, line: Index) -> Index:
+        """The first line of a vector, or the last one that the operand has. It is a multiple of the vector's width, as
+        the index must show."""
+        step = 1 if self.along_terms else self.width
+        first = e.names.fresh("i")
+        text, last = c_of(line // step), self.size // step - 1
+        block.line(f"const int {first} = {text} < {last} ? {text} : {last};")
+        return variable(first, 0, last) * step
+
     def store(self, e: ElementalIrEmitter, block: Block, local: str) -> None:
         """Writes an item's part of a block to local memory, from the C pointer `local` on."""
         for slot in range(self.slots):
+            line, term = self._place(slot)
+            outer, inner = (line, term) if self.by_line else (term, line)
+            staged, at = f"{self.prefix}_staged[{slot}]", f"{local} + {c_of(outer * self.pitch + inner)}"
             with block.scope(self._condition(slot)):
-                line, term = self._place(e, block, slot)
-                outer, inner = (line, term) if self.by_line else (term, line)
-                staged, at = f"{self.prefix}_staged[{slot}]", f"{local} + {outer} * {self.pitch} + {inner}"
                 if self.width == 1:
                     block.line(f"*({at}) = {staged};")
                 elif self.along_terms != self.by_line:

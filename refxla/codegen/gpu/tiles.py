@@ -50,6 +50,11 @@ REGISTER_BYTES = 256  # of the sums of an item
 
 TILES = (
     WorkGroupTile(128, 128, 8, 8, 8),
+    WorkGroupTile(128, 64, 16, 8, 4),
+    WorkGroupTile(64, 128, 16, 4, 8),
+    WorkGroupTile(64, 64, 16, 8, 4),
+    WorkGroupTile(128, 32, 16, 8, 4),
+    WorkGroupTile(32, 128, 16, 4, 8),
     WorkGroupTile(128, 64, 8, 8, 4),
     WorkGroupTile(64, 128, 8, 4, 8),
     WorkGroupTile(64, 64, 16, 4, 4),
