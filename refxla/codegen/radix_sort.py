@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 
 from refxla_spec.sorting import SortKey
 
+from ..ir.op_table import LONG_ROW
 from ..ir.plan import Argument, Kernel
 from . import scalar
 from .c_block import Block
@@ -28,7 +29,7 @@ from .sort_rows import SortRows
 
 SHORTEST = 16  # elements for each pass: shorter rows are merge-sorted
 WIDE_FROM = 16384  # elements of a row from which on digits are wider
-CHUNK = 1 << 15  # elements of a chunk of a long row, at least
+CHUNK = LONG_ROW // 2  # elements of a chunk of a long row, at least
 MAX_CHUNKS = 64
 MAX_PASSES = 16
 
@@ -101,7 +102,7 @@ def applies(rows: SortRows, keys: Sequence[Key]) -> bool:
 def kernels(rows: SortRows, keys: Sequence[Key]) -> tuple[Kernel, ...]:
     """The kernels of a sort by keys, the most significant first."""
     units = max(1, rows.target.compute_units)
-    if units > 1 and rows.rows < 2 * units and rows.length >= 2 * CHUNK:
+    if units > 1 and rows.rows < 2 * units and rows.length >= LONG_ROW:
         return _ChunkedPasses(rows, [d for key in reversed(keys) for d in key.digits]).kernels()
     return (_whole_rows(rows, keys[::-1]),)
 
@@ -185,7 +186,7 @@ class _ChunkedPasses:
 
     def _source(self, number: int, operands: list[int]) -> list[Argument]:
         if number == 0:
-            return [self.rows.input(k) for k in operands if self.rows.is_in_memory(k)]
+            return [self.rows.input(k) for k in operands]
         return [self.rows.scratch("xy"[(number - 1) % 2], k) for k in operands]
 
     def _open(self, block: Block) -> None:
@@ -204,16 +205,6 @@ class _ChunkedPasses:
             return rows.position("row", i)
         return f"(long)row * {rows.length} + {i}"
 
-    def _is_read(self, number: int, k: int) -> bool:
-        """Whether pass `number` reads operand k from memory."""
-        return number > 0 or self.rows.is_in_memory(k)
-
-    def _read(self, number: int, k: int, pointer: str, block: Block) -> str:
-        """The C expression of element i of operand k, as it is stored, before pass `number`."""
-        if not self._is_read(number, k):
-            return self.rows.operand(k, "row", "i", block)
-        return f"{pointer}[{self._place(number == 0, 'i')}]"
-
     def _call(self, what: str, number: int, arguments: Sequence[Argument], text: str) -> Kernel:
         """The kernel of pass `number` that calls a function, whose `text` follows its name."""
         key, digit = self.digits[number]
@@ -230,14 +221,11 @@ class _ChunkedPasses:
         block.line(f"uint count[{key.bins}];")
         block.line(f"for (int b = 0; b < {key.bins}; ++b) count[b] = 0;")
         with block.scope("for (int i = begin; i < end; ++i)"):
-            c = key.emit(self._read(number, key.number, "from", block), block)
+            c = key.emit(f"from[{self._place(number == 0, 'i')}]", block)
             block.line(f"++count[{key.digit(c, 'shift')}];")
         block.line(f"for (int b = 0; b < {key.bins}; ++b) counts[item * {key.bins} + b] = count[b];")
-        parameters = ["const int item", "const int shift"]
-        if self._is_read(number, key.number):
-            parameters.append(f"__global const {self.rows.storage[key.number]}* restrict from")
-        parameters.append("__global uint* restrict counts")
-        text = f"({', '.join(parameters)}) {{\n{block.text()}}}\n"
+        types = f"__global const {self.rows.storage[key.number]}* restrict from, __global uint* restrict counts"
+        text = f"(const int item, const int shift, {types}) {{\n{block.text()}}}\n"
         return self._call("count", number, (*self._source(number, [key.number]), self.counts), text)
 
     def _move(self, number: int) -> Kernel:
@@ -257,14 +245,14 @@ class _ChunkedPasses:
         block.line(f"for (int b = 0; b < {key.bins}; ++b) start[b] += total[b];")
         with block.scope("for (int i = begin; i < end; ++i)"):
             for k in reads:
-                block.line(f"const {rows.storage[k]} t{k} = {self._read(number, k, f'from{k}', block)};")
+                block.line(f"const {rows.storage[k]} t{k} = from{k}[{self._place(number == 0, 'i')}];")
             c = key.emit(f"t{key.number}", block)
             block.line(f"const int to = (int)start[{key.digit(c, 'shift')}]++;")
             for k in written:
                 block.line(f"to{k}[{self._place(last, 'to')}] = t{k};")
         targets = [rows.output_argument(k) if last else rows.scratch("xy"[number % 2], k) for k in written]
         parameters = ["const int item", "const int shift"]
-        parameters += [f"__global const {rows.storage[k]}* restrict from{k}" for k in reads if self._is_read(number, k)]
+        parameters += [f"__global const {rows.storage[k]}* restrict from{k}" for k in reads]
         parameters += ["__global const uint* restrict counts"]
         parameters += [f"__global {rows.storage[k]}* restrict to{k}" for k in written]
         text = f"({', '.join(parameters)}) {{\n{block.text()}}}\n"

@@ -51,10 +51,6 @@ class SortRows:
         """Restarts the names for a new function, so that functions that do the same have equal text."""
         self.e = ElementalIrEmitter(self.fusion, self.target, {})
 
-    def is_in_memory(self, k: int) -> bool:
-        """Whether operand k is read, and not computed from the position of an element."""
-        return self.operands[k] in self._read
-
     def input(self, k: int) -> Argument:
         """The argument by which a kernel reads operand k."""
         return input_argument(self.operands[k])
@@ -84,7 +80,7 @@ class SortRows:
 
     def operand(self, k: int, row: str, i: str, block: Block) -> str:
         """The C expression of element i of a row of operand k as it is stored."""
-        if self.is_in_memory(k):
+        if self.operands[k] in self._read:  # others are computed from the position
             return f"a{self._values.index(self.operands[k])}[{self.position(row, i)}]"
         return scalar.store(self.types[k], self.e.value(self.operands[k], self._indices(row, i), block))
 

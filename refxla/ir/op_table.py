@@ -34,6 +34,8 @@ PACKED = "packed"  # element by element, while it is copied into panels
 UPDATE = "update"  # every element once, while it is written over another operand
 IN_MEMORY = "in memory"  # it must be in memory before the kernel starts
 
+LONG_ROW = 1 << 16  # elements of a row that is sorted in chunks, at least
+
 
 def _in_memory(i: Instruction, number: int) -> str:
     return IN_MEMORY
@@ -227,8 +229,10 @@ _CONE = 12  # instructions of a cone that is evaluated instead of a load
 
 def _sorting(i: Instruction, number: int) -> str:
     """The operand access of a sort, which reads its operands more than once: what counts their elements, as that of an
-    argsort does, is not read."""
+    argsort does, is not read. The passes over a long row have functions in common, all of which read memory."""
     x = i.operands[number]
+    if x.shape.dimensions[i.dimensions[0]] >= LONG_ROW:
+        return IN_MEMORY
     while x.opcode == "broadcast":
         x = x.operands[0]
     return WHOLE if x.opcode == "iota" else IN_MEMORY
