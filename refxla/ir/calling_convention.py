@@ -120,6 +120,8 @@ NUMBER_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "imag": operator.attrgetter("imag"),
     "conjugate": _conjugate,
     "index": index_from_start,
+    "max": max,
+    "min": min,
 }
 
 

@@ -84,6 +84,51 @@ def test_a_number_gives_what_numpy_gives_and_one_program(n):
             assert kinds(compiled) <= 1
 
 
+ALONE = [  # NumPy gives a Python number a type of its own here
+    lambda x, n: np.searchsorted(x, n),
+    lambda x, n: x.searchsorted(n, "right"),
+    lambda x, n: np.digitize(n, x),
+    lambda x, n: np.array_equal(x[0], n),
+    lambda x, n: np.array_equiv(x[:1], n),
+    lambda x, n: np.inner(x, n),
+    lambda x, n: np.tensordot(x, n, 0),
+    lambda x, n: np.outer(x, n),
+    lambda x, n: np.kron(n, x),
+    lambda x, n: np.convolve(x, n),
+    lambda x, n: np.vdot(x[:1], n),
+    lambda x, n: np.geomspace(x + 1, abs(n) + 1, 3),
+    lambda x, n: np.pad(x, 1, constant_values=n),
+    # And not here.
+    lambda x, n: np.isclose(x, n, rtol=0, atol=0),
+    lambda x, n: np.allclose(n, x[:1], 0, 0),
+    lambda x, n: np.clip(x, n, 7),
+    lambda x, n: x.clip(2, n),
+    lambda x, n: np.clip(x, n, x),
+    # NumPy's errors.
+    lambda x, n: np.histogram(x, [0, n, 1])[0],
+    lambda x, n: np.histogram2d(x, x, [[0, n, 1], [0, 1]])[0],
+    lambda x, n: np.histogram(x, x[::-1] * n)[0],
+    lambda x, n: np.searchsorted(x, n, sorter=[0]),
+]
+
+
+@pytest.mark.parametrize("function", ALONE)
+@pytest.mark.parametrize("is_static", [False, True])
+def test_a_number_has_a_type_of_its_own_where_numpy_gives_it_one(function, is_static):
+    compiled = refxla.compile(function, device="reference", static_argnames=["n"] if is_static else [])
+    for x in np.array([0.1, 0.7], np.float32), np.array([0, 5, 9], np.uint8):
+        for n in (0.1, -1) if x.dtype.kind == "f" else (300, -1, 5, 2.5):
+            try:
+                wanted = np.asarray(function(x, n))
+            except (ValueError, OverflowError) as problem:
+                with pytest.raises(type(problem)):
+                    compiled(x, n)
+                continue
+            got = np.asarray(compiled(x, n))
+            assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), (x.dtype, n)
+            np.testing.assert_allclose(got, wanted, 1e-6)
+
+
 def test_twenty_learning_rates_are_one_program_and_the_bits_are_numpys():
     def step(w, g, rate, decay=0.9):
         return w - rate * decay * g

@@ -15,12 +15,13 @@ from .array import Traced
 from .dispatch import FUNCTIONS, casting_error, implements, xp
 from .extremes import CLIP
 from .indexing import places_of
-from .number import Number
+from .number import Number, applied
 from .shape_functions import broadcast_to
 from .values import (
     I,
     array_of,
     array_wrap,
+    as_array,
     builder_of,
     element_type_of,
     is_nan,
@@ -116,7 +117,8 @@ def dot(a: Any, b: Any, out: Any = None) -> Traced:
 
 @implements(np.tensordot, np.linalg.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Traced:
-    result = _contraction(a, b, axes)
+    build = builder_of(a, b)
+    result = _contraction(as_array(a, build), as_array(b, build), axes)
     result.is_scalar = False  # NumPy reshapes a product: without dimensions, too, it is an array
     return result
 
@@ -142,23 +144,28 @@ def _contraction(a: Any, b: Any, axes: Any) -> Traced:
 @implements(np.inner)
 def inner(a: Any, b: Any) -> Traced:
     if np.ndim(a) == 0 or np.ndim(b) == 0:
-        return np.multiply(a, b)
+        build = builder_of(a, b)
+        return np.multiply(as_array(a, build), as_array(b, build))
     return _contraction(a, b, ((np.ndim(a) - 1,), (np.ndim(b) - 1,)))
 
 
 @implements(np.vdot)
 def vdot(a: Any, b: Any) -> Traced:
-    a = np.ravel(a)
-    return np.dot(np.conjugate(a) if a.dtype.kind == "c" else a, np.ravel(b))
+    build = builder_of(a, b)
+    a, b = (np.ravel(as_array(x, build)) for x in (a, b))
+    return np.dot(np.conjugate(a) if a.dtype.kind == "c" else a, b)
 
 
 @implements(np.outer, np.linalg.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Traced:
-    return xp.reshape(a, (-1, 1)) * xp.reshape(b, (1, -1))
+    build = builder_of(a, b)
+    return xp.reshape(as_array(a, build), (-1, 1)) * xp.reshape(as_array(b, build), (1, -1))
 
 
 @implements(np.kron)
 def kron(a: Any, b: Any) -> Traced:
+    build = builder_of(a, b)
+    a, b = as_array(a, build), as_array(b, build)
     rank = max(np.ndim(a), np.ndim(b))
     left, right = (1,) * (rank - np.ndim(a)) + np.shape(a), (1,) * (rank - np.ndim(b)) + np.shape(b)
     x = xp.reshape(a, tuple(n for m in left for n in (m, 1)))
@@ -230,8 +237,13 @@ def clip(
     high: Any = a_max if a_max is not None and a_max is not np._NoValue else max
     low, high = (None if v is np._NoValue else v for v in (low, high))
     if a.dtype.kind in "iu":  # as in NumPy: a Python number outside the range of the type is no bound
-        low = None if type(low) is int and low <= np.iinfo(a.dtype).min else low
-        high = None if type(high) is int and high >= np.iinfo(a.dtype).max else high
+        least, most = np.iinfo(a.dtype).min, np.iinfo(a.dtype).max
+        if isinstance(low, Number) and low.kind is int:
+            low = applied("max", low, least)
+        if isinstance(high, Number) and high.kind is int:
+            high = applied("min", high, most)
+        low = None if type(low) is int and low <= least else low
+        high = None if type(high) is int and high >= most else high
     options = {k: v for k, v in options.items() if v is not None and v is not np._NoValue}
     if low is None and high is None:
         return np.positive(a, **options)
@@ -505,10 +517,12 @@ def iscomplex(x: Any) -> Traced:
 @implements(np.isclose)
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Traced:
     build = builder_of(a, b)
-    x, y = array_of(build, a), array_of(build, b)
-    if y.dtype.kind in "biu":
+    x, y = (v if isinstance(v, (int, float, complex)) else array_of(build, v) for v in (a, b))  # such numbers are weak
+    if isinstance(y, int):
+        y = y * 1.0
+    elif isinstance(y, Traced) and y.dtype.kind in "biu":
         y = y.astype(np.float64)
-    near = (np.abs(x - y) <= atol + rtol * np.abs(y)) & np.isfinite(y) | (x == y)
+    near = (abs(x - y) <= atol + rtol * abs(y)) & np.isfinite(y) | (x == y)
     return near | (np.isnan(x) & np.isnan(y)) if equal_nan else near
 
 
@@ -519,6 +533,8 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool
 
 @implements(np.array_equal)
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    build = builder_of(a1, a2)
+    a1, a2 = as_array(a1, build), as_array(a2, build)
     if np.shape(a1) != np.shape(a2):
         return False
     same = a1 == a2
@@ -531,4 +547,5 @@ def array_equiv(a1: Any, a2: Any) -> Any:
         np.broadcast_shapes(np.shape(a1), np.shape(a2))
     except ValueError:
         return False
-    return np.all(a1 == a2)
+    build = builder_of(a1, a2)
+    return np.all(as_array(a1, build) == as_array(a2, build))

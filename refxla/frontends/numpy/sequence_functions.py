@@ -16,6 +16,7 @@ from .untyped import np
 from .values import (
     I,
     array_of,
+    as_array,
     builder_of,
     doubles,
     inexact,
@@ -219,7 +220,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Traced:
 def convolve(a: Any, v: Any, mode: str = "full") -> Traced:
     if np.ndim(a) > 0 and np.ndim(v) > 0 and np.shape(v)[0] > np.shape(a)[0]:
         a, v = v, a
-    return _convolved(a, np.flip(v), mode, True)
+    return _convolved(a, np.flip(np.atleast_1d(as_array(v, builder_of(a, v)))), mode, True)
 
 
 def _convolved(a: Any, v: Any, mode: str, is_convolution: bool) -> Traced:
@@ -493,7 +494,8 @@ def logspace(
 
 @implements(np.geomspace)
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Traced:
-    start, stop = (v if builder_of(v) is not None else np.asarray(v) for v in (start, stop))
+    b = builder_of(start, stop)
+    start, stop = array_of(b, start), array_of(b, stop)
     _, first, last, kind, result_type = _endpoints(start, stop, dtype)
     if kind.kind == "c":
         what = "np.geomspace of complex numbers has no compiled form"

@@ -21,6 +21,7 @@ from .values import (
     I,
     array_of,
     array_wrap,
+    as_array,
     builder_of,
     known_value,
     lift,
@@ -658,7 +659,7 @@ def _constant(array: Traced, d: int, width: int, value: Any) -> Traced | None:
     if not width:
         return None
     shape = tuple(int(width) if k == d else n for k, n in enumerate(array.shape))
-    return xp.full_like(array, value, shape=shape)
+    return xp.full_like(array, as_array(value, array.build), shape=shape)
 
 
 def _joined(array: Traced, d: int, low: Any, high: Any) -> Traced:

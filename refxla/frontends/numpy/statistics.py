@@ -14,6 +14,7 @@ from .untyped import np
 from .values import (
     array_of,
     array_wrap,
+    as_array,
     builder_of,
     doubles,
     known_value,
@@ -390,11 +391,14 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Trac
     b = builder_of(a, v, sorter)
     if side not in ("left", "right"):
         raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
+    v = as_array(v, b)
     kind = promoted(a, v)
     a, v = array_of(b, a, kind), array_of(b, v, kind)
     if a.ndim != 1:
         raise ValueError("object too deep for desired array")
     if sorter is not None:
+        if np.size(sorter) != a.size:
+            raise ValueError("sorter.size must equal a.size")
         a = np.take(a, sorter)
     n = a.shape[0]
     low = array_of(b, np.zeros(v.shape, np.int64))
@@ -491,15 +495,21 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Traced:
     return counts
 
 
-def _edges(a: Traced, bins: Any, range: Any) -> tuple[Any, bool]:
-    """The edges of the bins of a histogram, and whether they are given."""
+def _edges(a: Traced, bins: Any, range: Any, unordered: str) -> Traced:
+    """The edges of the bins of a histogram. `unordered` is the message of the error if those that are given descend."""
     if isinstance(bins, str):
         raise UnsupportedError(
             f"np.histogram with bins={bins!r} has no compiled form, since their number is a value: give a number, or "
             "the edges that np.histogram_bin_edges finds outside"
         )
     if np.ndim(bins) == 1:
-        return bins, True
+        edges = array_of(a.build, bins)
+        known = edges.known_value
+        if known is None:
+            a.build.check((~(edges[:-1] > edges[1:])).instruction, ValueError, unordered)
+        elif (known[:-1] > known[1:]).any():
+            raise ValueError(unordered)
+        return edges
     count = bins.__index__()
     if count < 1:
         raise ValueError("`bins` must be positive, when an integer")
@@ -520,7 +530,7 @@ def _edges(a: Traced, bins: Any, range: Any) -> tuple[Any, bool]:
         first, last = np.where(same, first - 0.5, first), np.where(same, last + 0.5, last)
     kind = np.result_type(*(promoted(v) if isinstance(v, Traced) else v for v in (first, last)), a.dtype)
     kind = np.result_type(kind, float) if kind.kind in "iu" else kind
-    return np.linspace(first, last, count + 1, endpoint=True, dtype=kind), False
+    return array_of(a.build, np.linspace(first, last, count + 1, endpoint=True, dtype=kind))
 
 
 @implements(np.histogram)
@@ -528,8 +538,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     b = builder_of(a, bins, range, weights)
     a = np.ravel(array_of(b, a))
     a = a.astype(np.uint8) if a.dtype == bool else a
-    edges, _ = _edges(a, bins, range)
-    edges = array_of(b, edges)
+    edges = _edges(a, bins, range, "`bins` must increase monotonically, when an array")
     n = edges.shape[0] - 1
     place = np.searchsorted(edges, a, side="right") - 1
     place = np.where(a == edges[n], n - 1, place)  # the last bin includes both of its edges
@@ -546,12 +555,16 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     return counts, edges
 
 
+def _is_one(bins: Any) -> bool:
+    """Whether `bins` is a number, not a sequence, which may have edges of different lengths."""
+    return not isinstance(bins, (list, tuple)) and np.ndim(bins) == 0
+
+
 @implements(np.histogram2d)
 def histogram2d(
     x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> tuple[Any, ...]:
-    two = np.ndim(bins) == 1 and len(bins) == 2
-    if np.ndim(bins) == 1 and not two:
+    if not _is_one(bins) and len(bins) > 2:  # the edges of both
         bins = [bins, bins]
     counts, edges = np.histogramdd([x, y], bins, range, density, weights)
     return counts, edges[0], edges[1]
@@ -569,9 +582,14 @@ def histogramdd(
     )
     kind, count = promoted(*columns), len(columns)
     columns = [array_of(b, c, kind) for c in columns]
-    bins = [bins] * count if np.ndim(bins) == 0 else list(bins)
+    bins = [bins] * count if _is_one(bins) else list(bins)
+    if len(bins) != count:
+        raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
     ranges = [None] * count if range is None else list(range)
-    edges = [array_of(b, _edges(c, k, r)[0]) for c, k, r in zip(columns, bins, ranges, strict=True)]
+    edges = [
+        _edges(c, k, r, f"`bins[{d}]` must be monotonically increasing, when an array")
+        for d, (c, k, r) in enumerate(zip(columns, bins, ranges, strict=True))
+    ]
     shape = tuple(e.shape[0] - 1 for e in edges)
     place: Any = 0
     inside: Any = True

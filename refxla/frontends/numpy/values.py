@@ -80,6 +80,11 @@ def array_of(b: Tracing, x: Any, dtype: Any = None) -> Traced:
     return wrap(b, lift(b, x, dtype))
 
 
+def as_array(x: Any, b: Tracing) -> Any:
+    """A value as `np.asarray` makes an array of it: a Python number has a type of its own, which is not weak."""
+    return array_of(b, x) if isinstance(x, (int, float, complex)) else x
+
+
 def doubles(b: Tracing, function: Any, x: Any) -> Traced:
     """A value as an array of f64, as functions of NumPy that compute in it convert their operands: a complex number is
     NumPy's TypeError, and does not lose its imaginary part."""
@@ -189,7 +194,7 @@ def normal_axis(axis: Any, rank: int) -> int:
 
 
 __all__ = [
-    "I", "adopted", "array_of", "arrays", "builder_of", "doubles", "element_type_of", "inexact", "is_nan",
+    "I", "adopted", "array_of", "arrays", "as_array", "builder_of", "doubles", "element_type_of", "inexact", "is_nan",
     "known_array", "known_value", "lift", "normal_axes", "normal_axis", "own_axis", "promoted", "spread", "truth",
     "type_alone", "weak", "wrap",
 ]  # fmt: skip
