@@ -98,6 +98,21 @@ ALONE = [  # NumPy gives a Python number a type of its own here
     lambda x, n: np.vdot(x[:1], n),
     lambda x, n: np.geomspace(x + 1, abs(n) + 1, 3),
     lambda x, n: np.pad(x, 1, constant_values=n),
+    # An array of a number alone, which is not weak beside the other one.
+    lambda x, n: np.negative(n) + x,
+    lambda x, n: np.abs(n) + x,
+    lambda x, n: np.add(n, 1) * x,
+    lambda x, n: np.real(n) + x,
+    lambda x, n: np.round(n, 1) + x,
+    lambda x, n: np.broadcast_to(n, (2, 1)) + x,
+    lambda x, n: np.ones_like(n) + x,
+    lambda x, n: np.sum(n) + x,
+    lambda x, n: np.ravel(n) + x,
+    lambda x, n: np.atleast_1d(n) + x,
+    lambda x, n: np.angle(n) + x,
+    lambda x, n: np.nan_to_num(n) + x,
+    lambda x, n: np.geomspace(abs(n), 8, 4) + x[:1],
+    lambda x, n: np.geomspace(x[0] + 1, x[1], 4),
     # And not here.
     lambda x, n: np.isclose(x, n, rtol=0, atol=0),
     lambda x, n: np.allclose(n, x[:1], 0, 0),
@@ -108,7 +123,12 @@ ALONE = [  # NumPy gives a Python number a type of its own here
     lambda x, n: np.histogram(x, [0, n, 1])[0],
     lambda x, n: np.histogram2d(x, x, [[0, n, 1], [0, 1]])[0],
     lambda x, n: np.histogram(x, x[::-1] * n)[0],
+    lambda x, n: np.histogram(x, 3, (x[1], x[0] * n)),
     lambda x, n: np.searchsorted(x, n, sorter=[0]),
+    # Types.
+    lambda x, n: np.zeros(2, np.result_type(x, n)),
+    lambda x, n: np.zeros(2, np.result_type(n, np.int32)),
+    lambda x, n: np.zeros(2, np.result_type(x, "f4", np.int8)),
 ]
 
 
@@ -119,14 +139,15 @@ def test_a_number_has_a_type_of_its_own_where_numpy_gives_it_one(function, is_st
     for x in np.array([0.1, 0.7], np.float32), np.array([0, 5, 9], np.uint8):
         for n in (0.1, -1) if x.dtype.kind == "f" else (300, -1, 5, 2.5):
             try:
-                wanted = np.asarray(function(x, n))
+                wanted = function(x, n)
             except (ValueError, OverflowError) as problem:
                 with pytest.raises(type(problem)):
                     compiled(x, n)
                 continue
-            got = np.asarray(compiled(x, n))
-            assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), (x.dtype, n)
-            np.testing.assert_allclose(got, wanted, 1e-6)
+            got = compiled(x, n)
+            for a, b in zip(*(v if isinstance(v, tuple) else (v,) for v in (got, wanted)), strict=True):
+                assert (np.asarray(a).dtype, np.shape(a)) == (np.asarray(b).dtype, np.shape(b)), (x.dtype, n)
+                np.testing.assert_allclose(a, b, 1e-6)
 
 
 def test_twenty_learning_rates_are_one_program_and_the_bits_are_numpys():

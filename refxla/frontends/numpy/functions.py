@@ -7,6 +7,7 @@ from math import prod
 from typing import Any, Literal
 
 import numpy as np
+from refxla_spec.errors import UnsupportedError
 from refxla_spec.types import S64
 
 from ...ir.builder import Build
@@ -476,7 +477,11 @@ def size(a: Any, axis: Any = None) -> int:
     return a.size if axis is None else prod(a.shape[d] for d in normal_axes(axis, a.ndim))
 
 
-implements(np.result_type)(promoted)
+@implements(np.result_type)
+def result_type(*arrays_and_dtypes: Any) -> np.dtype:
+    """The common type of arrays, of Python numbers, which are weak, and of types."""
+    of_types = (isinstance(x, (type, str, np.dtype)) for x in arrays_and_dtypes)
+    return promoted(*(np.empty(0, x) if named else x for x, named in zip(arrays_and_dtypes, of_types, strict=True)))
 
 
 @implements(np.can_cast)
@@ -491,6 +496,8 @@ def common_type(*arrays: Any) -> Any:
 
 @implements(np.min_scalar_type)
 def min_scalar_type(a: Any) -> np.dtype:
+    if not np.ndim(a):
+        raise UnsupportedError("np.min_scalar_type of a number has no compiled form, since its value decides: x.dtype")
     return a.dtype
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 from refxla_spec.errors import UnsupportedError
 
 from ...ir.calling_convention import NUMBER_FUNCTIONS, Constant, DerivedNumber
@@ -18,6 +19,8 @@ from .dispatch import Symbol
 from .tracing import Leaves, Tracing
 
 KINDS = (bool, int, float, complex)
+# Functions of NumPy for which a Python number is weak; all others make an array of one in place of an array.
+_OF_NUMBERS = (np.result_type, np.can_cast, np.min_scalar_type, np.isclose, np.allclose)
 
 
 class Number(Symbol):
@@ -69,6 +72,15 @@ class Number(Symbol):
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         self.value()
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if function in (np.real, np.imag):  # attributes of the number, which is weak again
+            return self.real if function is np.real else self.imag
+        if args and args[0] is self and function not in _OF_NUMBERS:
+            args = (np.positive(self), *args[1:])
+        return super().__array_function__(function, types, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(self.kind, name):

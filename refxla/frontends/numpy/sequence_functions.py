@@ -495,22 +495,21 @@ def logspace(
 @implements(np.geomspace)
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Traced:
     b = builder_of(start, stop)
-    start, stop = array_of(b, start), array_of(b, stop)
-    _, first, last, kind, result_type = _endpoints(start, stop, dtype)
+    kind = np.promote_types(inexact(start, stop), np.float64)  # never narrower, as in NumPy
+    first, last = array_of(b, start, kind), array_of(b, stop, kind)
     if kind.kind == "c":
         what = "np.geomspace of complex numbers has no compiled form"
         raise UnsupportedError(f"{what}: start * np.exp(np.linspace(0, np.log(stop / start), num))")
-    build = builder_of(first, last)
     for end in (first, last):
-        nonzero = array_of(build, end) != 0
-        build.check(nonzero.instruction, ValueError, "Geometric sequence cannot include zero")
+        nonzero = array_of(b, end) != 0
+        b.check(nonzero.instruction, ValueError, "Geometric sequence cannot include zero")
     sign = np.sign(first)
     values = np.power(10.0, np.linspace(np.log10(first * sign), np.log10(last * sign), num, endpoint)) * sign
     if num > 0:  # the ends are exact, and numbers where the others are NaN
         ends = [np.broadcast_to(end, values[:1].shape) for end in (first, last)]
         is_closed = num > 1 and endpoint
         values = np.concatenate([ends[0], values[1:-1] if is_closed else values[1:], *(ends[1:] if is_closed else [])])
-    return (np.moveaxis(values, 0, axis) if axis else values).astype(result_type)
+    return (np.moveaxis(values, 0, axis) if axis else values).astype(kind if dtype is None else dtype)
 
 
 # -- insertion, deletion, counting

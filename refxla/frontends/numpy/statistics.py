@@ -515,7 +515,12 @@ def _edges(a: Traced, bins: Any, range: Any, unordered: str) -> Traced:
         raise ValueError("`bins` must be positive, when an integer")
     if range is not None:
         first, last = range
-        if not any(isinstance(v, Traced) for v in (first, last)):
+        if any(isinstance(v, Traced) for v in (first, last)):
+            ordered, finite = (array_of(a.build, v) for v in (first <= last, np.isfinite(first) & np.isfinite(last)))
+            a.build.check(ordered.instruction, ValueError, "max must be larger than min in range parameter.")
+            a.build.check(finite.instruction, ValueError, "supplied range is not finite")
+            first, last = _widened(first, last)
+        else:
             if not (np.isfinite(first) and np.isfinite(last)) or first > last:
                 raise ValueError(f"supplied range of [{first}, {last}] is not finite, or max is smaller than min")
             if first == last:
@@ -526,11 +531,16 @@ def _edges(a: Traced, bins: Any, range: Any, unordered: str) -> Traced:
         first, last = np.min(a), np.max(a)
         finite = array_of(a.build, np.isfinite(first) & np.isfinite(last))
         a.build.check(finite.instruction, ValueError, "autodetected range of the histogram is not finite")
-        same = first == last
-        first, last = np.where(same, first - 0.5, first), np.where(same, last + 0.5, last)
+        first, last = _widened(first, last)
     kind = np.result_type(*(promoted(v) if isinstance(v, Traced) else v for v in (first, last)), a.dtype)
     kind = np.result_type(kind, float) if kind.kind in "iu" else kind
     return array_of(a.build, np.linspace(first, last, count + 1, endpoint=True, dtype=kind))
+
+
+def _widened(first: Any, last: Any) -> tuple[Any, Any]:
+    """A range of values; one with a single value is one wide."""
+    same = first == last
+    return np.where(same, first - 0.5, first), np.where(same, last + 0.5, last)
 
 
 @implements(np.histogram)

@@ -453,7 +453,8 @@ def apply_ufunc(
     result = apply(*operands)
     results = result if isinstance(result, tuple) else (result,)
     arrays = [wrap(b, b.convert(r, element_type_of(t))) for r, t in zip(results, types[ufunc.nin :], strict=True)]
-    if ufunc in _OPERATORS and all(isinstance(k, type) for k in kinds):  # as Python numbers do
+    # The result of an operator is weak if its operands are; a ufunc of Python numbers alone returns an array.
+    if ufunc in _OPERATORS and all(isinstance(k, type) for k in kinds) and any(isinstance(x, Traced) for x in inputs):
         for a in arrays:
             a.python = {"i": int, "f": float, "c": complex}.get(a.dtype.kind)
     if where is not True and out is None:  # in NumPy, other elements differ between runs
