@@ -114,6 +114,10 @@ ALONE = [  # NumPy gives a Python number a type of its own here
     lambda x, n: np.geomspace(abs(n), 8, 4) + x[:1],
     lambda x, n: np.geomspace(x[0] + 1, x[1], 4),
     # And not here.
+    lambda x, n: np.linspace(n, x, 3),
+    lambda x, n: np.logspace(n, x[:1], 2, base=2),
+    lambda x, n: np.var(x, mean=np.full(1, n)),
+    lambda x, n: np.std(x, mean=n / 2, keepdims=True),
     lambda x, n: np.isclose(x, n, rtol=0, atol=0),
     lambda x, n: np.allclose(n, x[:1], 0, 0),
     lambda x, n: np.clip(x, n, 7),

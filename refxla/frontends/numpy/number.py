@@ -20,7 +20,7 @@ from .tracing import Leaves, Tracing
 
 KINDS = (bool, int, float, complex)
 # Functions of NumPy for which a Python number is weak; all others make an array of one in place of an array.
-_OF_NUMBERS = (np.result_type, np.can_cast, np.min_scalar_type, np.isclose, np.allclose)
+_OF_NUMBERS = (np.result_type, np.can_cast, np.min_scalar_type, np.isclose, np.allclose, np.linspace, np.logspace)
 
 
 class Number(Symbol):

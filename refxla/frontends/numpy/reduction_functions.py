@@ -16,7 +16,7 @@ from .array import Traced
 from .dispatch import implements, xp
 from .extremes import extreme, ignoring_nan
 from .tracing import Tracing
-from .values import I, array_of, is_nan, lift, normal_axes, normal_axis, own_axis, spread, truth, wrap
+from .values import I, array_of, is_nan, lift, normal_axes, normal_axis, own_axis, promoted, spread, truth, wrap
 
 REDUCERS: dict[np.ufunc, str] = {np.add: "add", np.multiply: "multiply", np.maximum: "maximum", np.minimum: "minimum",
             np.logical_and: "and", np.logical_or: "or", np.bitwise_and: "and", np.bitwise_or: "or",
@@ -258,6 +258,8 @@ def var(
     if own.kind in "biu":
         raise UnsupportedError(f"np.var and np.std with dtype={own.name!r} have no compiled form: convert the result")
     result = own if dtype is not None else np.zeros((), own).real.dtype
+    if is_given(mean) and dtype is None:
+        result = np.promote_types(result, np.zeros((), promoted(a, mean)).real.dtype)
     wide = np.dtype(np.float32) if own == np.float16 else own
     middle = mean if is_given(mean) else FUNCTION_MEAN(a, axis, wide, keepdims=True, where=where)
     wide = np.promote_types(a.dtype, wide)  # of the differences: NumPy converts only the mean to `dtype`
