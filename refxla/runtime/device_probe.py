@@ -272,6 +272,15 @@ class Bench:
             return self.build(f"{GET_GLOBAL_ID}\n{source}", BARE)
         return self.build(source)
 
+    def works(self, source: str, arrays: list[Any]) -> bool:
+        """Whether such a bare program can be built, and its kernel `f` run for one item: on copies of the arrays, which
+        are returned in them."""
+        try:
+            self.run(self.build_bare(source), "f", arrays)
+        except DeviceError:
+            return False
+        return True
+
     def run(self, program: Any, name: str, arrays: list[Any], size: int = 1, group: int = 1) -> None:
         """Runs a kernel of so many items on copies of the arrays and returns them."""
         import pyopencl as cl
@@ -422,9 +431,7 @@ def _fp64(bench: Bench) -> dict[str, Any]:
     __kernel void f(__global const double* a, __global double* b) { b[0] = a[0] / 3.0 + 1e-300; }
     """
     a, b = np.array([1.0]), np.zeros(1)
-    try:
-        bench.run(bench.build_bare(source), "f", [a, b])
-    except DeviceError:
+    if not bench.works(source, [a, b]):
         return {"fp64": False}
     return {"fp64": bool(b[0] == 1.0 / 3.0)}
 
@@ -439,9 +446,7 @@ def _fp16(bench: Bench) -> dict[str, Any]:
     __kernel void f(__global const half* a, __global half* b) { b[0] = a[0] * a[0]; }
     """
     a, b = np.array([1.5], np.float16), np.zeros(1, np.float16)
-    try:
-        bench.run(bench.build_bare(source), "f", [a, b])
-    except DeviceError:
+    if not bench.works(source, [a, b]):
         return {"fp16": False}
     return {"fp16": bool(b[0] == np.float16(2.25))}
 
@@ -507,9 +512,7 @@ def _vnni(bench: Bench, wide: str) -> bool:
     a[:4], b[:4] = 255, 128  # the extremes of the products
     sums = np.arange(16, dtype=np.int32)
     want = sums + (a.astype(np.int32) * b.view(np.int8)).reshape(16, 4).sum(1)
-    try:
-        bench.run(bench.build_bare(source), "f", [a, b, sums])
-    except DeviceError:
+    if not bench.works(source, [a, b, sums]):
         return False
     return bool((sums == want).all())
 
@@ -551,9 +554,7 @@ def _bf16_pairs(bench: Bench, wide: str) -> bool:
             x, y = ((v[16 * n : 16 * n + 16].view(np.uint16)[part::2].astype(np.uint32) << 16) for v in (a, b))
             own = own + x.view(np.float32) * y.view(np.float32)
         want[16 * n + 16 : 16 * n + 32] = own
-    try:
-        bench.run(bench.build_bare(source), "f", [a, b, sums])
-    except DeviceError:
+    if not bench.works(source, [a, b, sums]):
         return False
     return bool((sums.view(np.uint32) == want.view(np.uint32)).all())
 
@@ -585,9 +586,7 @@ def _avx512(bench: Bench) -> dict[str, Any]:
         "__kernel void f(__global const float* a, __global float* b) { sums(a, b); }",
     ]
     a, b = np.arange(1024, dtype=np.float32) % 7, np.zeros(16 * len(sums), np.float32)
-    try:
-        bench.run(bench.build_bare("\n".join(lines)), "f", [a, b])
-    except DeviceError:
+    if not bench.works("\n".join(lines), [a, b]):
         return {}
     want = [i + sum(a[16 * k : 16 * k + 16] * a[i + k] for k in range(64)) for i in sums]
     if not np.array_equal(b, np.concatenate(want)):

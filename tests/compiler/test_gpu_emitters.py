@@ -971,54 +971,36 @@ CASES = {
         "while (low < high)",
         kernels=5,
     ),
-    "sort of elements by digits": Case(
-        "sort",
-        """x = bf16[2,4200] parameter(0)
-        i = s16[2,4200] parameter(1)
-        s = (bf16[2,4200], s16[2,4200]) sort(x, i), dimensions={1}, to_apply=first_of_two
-        v = bf16[2,4200] get-tuple-element(s), index=0
-        n = s16[2,4200] get-tuple-element(s), index=1
-        ROOT r = (bf16[2,4200], s16[2,4200]) tuple(v, n)""",
-        "own0 += 1ul",
-        kernels=4,
-    ),
-    "sort by digits": Case(
-        "sort",
-        """k = s8[2,4100] parameter(0)
-        y = f32[2,4100] parameter(1)
-        i = s32[2,4100] parameter(2)
-        s = (s8[2,4100], f32[2,4100], s32[2,4100]) sort(k, y, i), dimensions={1}, to_apply=first_key
-        v = s8[2,4100] get-tuple-element(s), index=0
-        w = f32[2,4100] get-tuple-element(s), index=1
-        n = s32[2,4100] get-tuple-element(s), index=2
-        ROOT r = (s8[2,4100], f32[2,4100], s32[2,4100]) tuple(v, w, n)""",
-        "own0 += 1ul",
-        kernels=2,
-    ),
-    "sort by digits with the numbers of elements": Case(
-        "sort",
-        """k = s8[2,4100] parameter(0)
-        y = f32[2,4100] parameter(1)
-        i = s32[2,4100] iota(), iota_dimension=1
-        s = (s8[2,4100], f32[2,4100], s32[2,4100]) sort(k, y, i), dimensions={1}, to_apply=first_key
-        v = s8[2,4100] get-tuple-element(s), index=0
-        w = f32[2,4100] get-tuple-element(s), index=1
-        n = s32[2,4100] get-tuple-element(s), index=2
-        ROOT r = (s8[2,4100], f32[2,4100], s32[2,4100]) tuple(v, w, n)""",
-        "own0 += 1ul",
-        kernels=2,
-    ),
-    "sort of elements by digits with their numbers": Case(
-        "sort",
-        """x = bf16[2,4200] parameter(0)
-        i = s16[2,4200] iota(), iota_dimension=1
-        s = (bf16[2,4200], s16[2,4200]) sort(x, i), dimensions={1}, to_apply=first_of_two
-        v = bf16[2,4200] get-tuple-element(s), index=0
-        n = s16[2,4200] get-tuple-element(s), index=1
-        ROOT r = (bf16[2,4200], s16[2,4200]) tuple(v, n)""",
-        "own0 += 1ul",
-        kernels=4,
-    ),
+    **{
+        f"sort of elements by digits{what}": Case(
+            "sort",
+            f"""x = bf16[2,4200] parameter(0)
+            i = s16[2,4200] {numbers}
+            s = (bf16[2,4200], s16[2,4200]) sort(x, i), dimensions={{1}}, to_apply=first_of_two
+            v = bf16[2,4200] get-tuple-element(s), index=0
+            n = s16[2,4200] get-tuple-element(s), index=1
+            ROOT r = (bf16[2,4200], s16[2,4200]) tuple(v, n)""",
+            "own0 += 1ul",
+            kernels=4,
+        )
+        for what, numbers in (("", "parameter(1)"), (" with their numbers", "iota(), iota_dimension=1"))
+    },
+    **{
+        f"sort by digits{what}": Case(
+            "sort",
+            f"""k = s8[2,4100] parameter(0)
+            y = f32[2,4100] parameter(1)
+            i = s32[2,4100] {numbers}
+            s = (s8[2,4100], f32[2,4100], s32[2,4100]) sort(k, y, i), dimensions={{1}}, to_apply=first_key
+            v = s8[2,4100] get-tuple-element(s), index=0
+            w = f32[2,4100] get-tuple-element(s), index=1
+            n = s32[2,4100] get-tuple-element(s), index=2
+            ROOT r = (s8[2,4100], f32[2,4100], s32[2,4100]) tuple(v, w, n)""",
+            "own0 += 1ul",
+            kernels=2,
+        )
+        for what, numbers in (("", "parameter(2)"), (" with the numbers of elements", "iota(), iota_dimension=1"))
+    },
     "sort of many by two keys, by digits": Case(
         "sort",
         """k = s8[300000] parameter(0)

@@ -22,6 +22,8 @@ from refxla.device.description import DEFAULT_CPU, Target
 
 GPU = Target(GPU_CAPABILITIES, vector_bytes=16, compute_units=100, fp64=False, fp16=False, max_vector=4)
 
+FLOATS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
+
 
 def values(name: str, texts: list[str]) -> np.ndarray:
     """What PoCL makes of literals, as they are stored."""
@@ -276,17 +278,16 @@ def test_remainders_by_powers_of_two_have_no_loop(name, divisor):
             c = {name}[] constant({divisor})
             y = {name}[600] broadcast(c), dimensions={{}}
             ROOT r = {name}[600] remainder(x, y) }}"""
-    types = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
     special = [0.0, -0.0, 1.0, -1.0, 2.0, -4.0, 3.5, -3.5, 63.75, np.inf, -np.inf, np.nan, 2e-8, -2e-8, 60000.0, -64.0]
-    x = np.resize(np.array([*special, *np.linspace(-300, 300, 584)]), 600).astype(types[name])
+    x = np.resize(np.array([*special, *np.linspace(-300, 300, 584)]), 600).astype(FLOATS[name])
     executable = refxla.compile(text)
     assert ("rx_remainder_by_constant" in executable.opencl) == (divisor in (1.0, 2.0, -4.0, 64.0))
     with np.errstate(invalid="ignore"):
-        want = np.fmod(x.astype(np.float64), divisor).astype(types[name])
+        want = np.fmod(x.astype(np.float64), divisor).astype(FLOATS[name])
     got = executable(x)
     assert (
-        bits(np.where(np.isnan(got), types[name](0), got)).tolist()
-        == bits(np.where(np.isnan(want), types[name](0), want)).tolist()
+        bits(np.where(np.isnan(got), FLOATS[name](0), got)).tolist()
+        == bits(np.where(np.isnan(want), FLOATS[name](0), want)).tolist()
     )
     np.testing.assert_array_equal(np.isnan(got.astype(float)), np.isnan(want.astype(float)))
 
@@ -299,15 +300,14 @@ def test_an_arctangent_has_no_quadrants_and_the_same_bits(name, abscissa):
             c = {name}[] constant({abscissa})
             x = {name}[600] broadcast(c), dimensions={{}}
             ROOT r = {name}[600] atan2(y, x) }}"""
-    types = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
     special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-7, -60000.0]
     y = np.resize(np.array([*special, *np.linspace(-30, 30, 391), *np.linspace(0.99, 1.01, 200)]), 600).astype(
-        types[name]
+        FLOATS[name]
     )
     executable = refxla.compile(text)
     assert ("rx_atan2_by_constant" in executable.opencl) == (abscissa == 1)
     any_x = refxla.compile(text.replace(f"constant({abscissa})", "parameter(1)"))
-    got, want = executable(y), any_x(y, types[name](abscissa))
+    got, want = executable(y), any_x(y, FLOATS[name](abscissa))
     nan = np.isnan(want.astype(float))
     np.testing.assert_array_equal(np.isnan(got.astype(float)), nan)
     assert bits(got[~nan]).tolist() == bits(want[~nan]).tolist()

@@ -90,6 +90,17 @@ def test_rows_that_are_adjacent_in_memory(lhs, rhs, target):
 
 
 @pytest.mark.parametrize("target", [DEFAULT_CPU, VNNI], ids=["plain", "vnni"])
+def test_a_product_with_its_own_transpose(target):
+    """Only half of the result is computed, with the offset of one side."""
+    text = dot_text("s8", "s8", 400, 512, 400, "nt").replace("(a, b)", "(a, a)")
+    text = text.replace("b = s8[400,512] parameter(1)", "")
+    fast = Compiled(fusion_of(parse(text), "dot"), on_this_machine(target))
+    assert "if (columns > 0)" in text_of(fast)
+    (a,) = operands(text, False)
+    np.testing.assert_array_equal(fast(a)[0], exact(text, "nt", a, a))
+
+
+@pytest.mark.parametrize("target", [DEFAULT_CPU, VNNI], ids=["plain", "vnni"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_several_blocks_of_words(target, shared, monkeypatch):
     """What an offset adds is subtracted in each block of terms."""

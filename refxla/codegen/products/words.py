@@ -69,12 +69,18 @@ def words_of(fusion: Fusion, target: Target, numbers: DotDimensions, name: str) 
 def _is_bf16(fusion: Fusion, operand: Instruction) -> bool:
     """Whether an operand has the values of a bf16, seen through conversions and data movement."""
     while type_name(operand) != "bf16":
-        row = ROWS.get(operand.opcode)
-        moves = row is not None and row.op_class == MOVEMENT and len(operand.operands) == 1
-        if operand in fusion.inputs or type_name(operand) != "f32" or not (operand.opcode == "convert" or moves):
+        source = _source(fusion, operand)
+        if source is None or type_name(operand) != "f32":
             return False
-        operand = operand.operands[0]
+        operand = source
     return True
+
+
+def _source(fusion: Fusion, operand: Instruction) -> Instruction | None:
+    """What an operand in a fusion converts or moves; None if it is anything else."""
+    row = ROWS.get(operand.opcode)
+    moves = row is not None and row.op_class == MOVEMENT and len(operand.operands) == 1
+    return operand.operands[0] if operand not in fusion.inputs and (operand.opcode == "convert" or moves) else None
 
 
 def _narrowest(fusion: Fusion, operand: Instruction) -> str | None:
@@ -86,12 +92,10 @@ def _narrowest(fusion: Fusion, operand: Instruction) -> str | None:
         if name in ("s4", "u4", "s8", "u8", "s16"):
             narrow = name
         wide = ELEMENT_TYPES.get(name)
-        if operand in fusion.inputs or wide is None or name[0] not in "su" or wide.bits < 8:
+        if wide is None or name[0] not in "su" or wide.bits < 8:
             return narrow
-        row = ROWS.get(operand.opcode)
-        moves = row is not None and row.op_class == MOVEMENT and len(operand.operands) == 1
         # a conversion from a wider type wraps around: nothing follows from the types after it
-        source = operand.operands[0] if operand.opcode == "convert" or moves else None
+        source = _source(fusion, operand)
         if source is None or (narrow is not None and operand.opcode == "convert"):
             return narrow
         operand = source
