@@ -89,7 +89,7 @@ class WholeRows:
         """Adds the loop over rows. Where they are short, it runs in pieces if functions are expensive for large
         operands: those of whole rows or, in rows that are unrolled, those of single elements, if there are others."""
         outer, run = self.nest.sizes[:-1], self.nest.sizes[-1]
-        of_any, of_each = [variable("?", 0, run - 1)], [constant(n) for n in range(run)]
+        of_any = [variable("?", 0, run - 1)]
 
         def calls(row: Index, adopted: bool = True, inner: Sequence[Index] = of_any) -> list[FunctionCall]:
             patterns = [self.nest.pattern((*delinearize(row, outer), n)) for n in inner]
@@ -113,6 +113,7 @@ class WholeRows:
         functions = [c.instruction for c in calls(index("i"), False)] if in_pieces else []
         inner = of_any
         if in_pieces and self.nest.is_unrolled:
+            of_each = [constant(n) for n in range(run)]
             single = [c.instruction for c in calls(index("i"), False, of_each)]
             if len(single) > len(functions):
                 functions, inner = single, of_each
@@ -122,7 +123,7 @@ class WholeRows:
                 fast_path_math.pieces_of(e, block, rows.bounds(), index, functions, at) as piece,
                 piece.elements() as row,
             ):
-                self.nest.emit_row(e, block, row, spelled_out=inner is of_each)
+                self.nest.emit_row(e, block, row, spelled_out=inner is not of_any)
         else:
             with rows.loop() as row:
                 self.nest.prefetch.emit_gathered(e, block, row, rows)
