@@ -585,6 +585,35 @@ def test_columns_that_fill_a_few_vectors_are_accumulated_in_registers(sizes, axi
         assert got.tobytes() == functools.reduce(np.add, rows).tobytes()  # row after row
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "opcode", "element", "width"),
+    [
+        (64, 3, "maximum", "f32", 4),
+        (50, 2, "minimum", "f64", 4),  # clang does not vectorize two
+        (30, 5, "maximum", "s32", 8),
+        (50, 2, "minimum", "s32", 2),
+        (64, 3, "or", "s32", 4),
+        (9, 20, "maximum", "f32", 16),
+        (600, 3, "or", "s32", 0),  # vectors along the rows
+    ],
+)
+def test_few_columns_are_a_vector(rows, columns, opcode, element, width):
+    """Maxima of a few columns were compared one by one; neutral elements are read where there is none."""
+    sizes, neutral = (40, rows, columns), {"or": 0, "maximum": "-inf", "minimum": "inf"}[opcode]
+    if element == "s32":
+        neutral = {"maximum": -(2**31), "minimum": 2**31 - 1}.get(opcode, 0)
+    text = reduce_text(sizes, (1,), opcode, element, neutral)
+    (kernel,) = emit(fusion_of(parse(text), "reduction"), MASKED)
+    assert (f"vectorize_width({width})" in kernel.body) == bool(width)
+    assert ("vectorize_width" in kernel.body) == bool(width)
+    x = rng.integers(-4, 4, sizes).astype(ELEMENT_TYPES[element].dtype)
+    if element[0] == "f":
+        x[3] *= 0  # zeros of both signs
+        x[5, rows // 2, 1] = x[6, -1, 0] = np.nan
+    expected = np.asarray(refxla.compile(text, device="reference")(x))
+    assert np.asarray(refxla.compile(text)(x)).tobytes() == expected.tobytes()
+
+
 def test_columns_of_many_leaves_say_so():
     with pytest.raises(UnsupportedError, match="too long"):
         Compiled(fusion_of(parse(softmax((500_000, 2), 0)), "reduction"))

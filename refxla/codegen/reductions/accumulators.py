@@ -77,6 +77,11 @@ def starts_neutral(reduce: Instruction) -> bool:
     return neutral_element(commutative_opcode(reduce.attributes["to_apply"]), types(reduce)[0]) is not None
 
 
+def selects(reduce: Instruction) -> bool:
+    """Whether several instructions combine two values: a maximum or minimum selects NaNs and zeros, too."""
+    return commutative_opcode(reduce.attributes["to_apply"]) not in ("add", "multiply", "and", "or", "xor")
+
+
 def has_segments(reduce: Instruction) -> bool:
     """Whether the sums of a reduce's segments are added to each other (analysis/reduction_order.py): if it is a sum of
     floats."""

@@ -33,6 +33,7 @@ from .. import scalar, wide_vectors, work_items
 from ..element_builder import type_name
 from ..kernel_arguments import inputs_of
 from ..loops import non_temporal_stores
+from .accumulators import selects, starts_neutral
 from .dataflow import Dataflow, dataflow, inputs_and_initial_values
 from .schedule import (
     UNSPECIFIED,
@@ -63,6 +64,8 @@ UNROLLED_ROW = 8  # elements of a row, or rows of columns, below which the loop 
 UNROLLED_ROW_LANES = 16
 UNROLLED_ROW_MEMBERS = 256
 MIN_INNER_UNITS = 8  # elements of an innermost dimension, from which on its index is worth a loop of its own
+ROWS_OF_INTEGERS = 512  # rows of few integers, above which clang's vectors are along the rows: their order is free
+SELECTED_LANES = 4  # of a vector in which maxima of floats are selected, at least: clang does not vectorize two
 STRIP_ROWS_AHEAD = 16  # rows of a strip, distant in memory, that are prefetched
 VECTORS = 4  # of lanes, whose functions are interleaved
 
@@ -319,16 +322,18 @@ def _vector_columns(
     order: ReductionOrder, target: Target, types: Sequence[Sequence[str]], reduces: Sequence[Instruction]
 ) -> int:
     """The columns of a vector, if those of a whole strip stay in registers; otherwise 1. A strip of few columns is one
-    vector, no wider than necessary, if a single instruction accumulates it: if several do, clang masks them in
-    memory."""
+    vector, no wider than necessary, if the reducers have neutral elements for those that it pads."""
     if order.is_row:
         return 1
     width = target.widest // _widest([t for ts in types for t in ts])
     if order.strip < width:
-        alone = not any(t.startswith("c") for ts in types for t in ts)
-        if not alone or any(commutative_opcode(r.attributes["to_apply"]) not in ("add", "multiply") for r in reduces):
+        if any(t.startswith("c") for ts in types for t in ts) or not all(map(starts_neutral, reduces)):
             return 1
-        width = 1 << (order.strip - 1).bit_length()
+        has_floats = any(t[0] == "f" for ts in types for t in ts)
+        if order.reduced_size > ROWS_OF_INTEGERS and not has_floats:
+            return 1
+        least = SELECTED_LANES if has_floats and any(map(selects, reduces)) else 1
+        width = max(least, 1 << (order.strip - 1).bit_length())
     vectors = -(-order.strip // width) * max(map(len, types))
     return width if vectors <= target.registers // 2 else 1
 

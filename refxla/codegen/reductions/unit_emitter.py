@@ -11,6 +11,7 @@ from refxla_spec.module import Instruction
 from ...analysis.access_patterns import AccessPattern, FunctionCall, Store
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ...ir.op_table import FUNCTIONS
+from ..c_block import Block
 from ..index_printer import c_of
 from ..loops import fast_path_math, index_set_splitting
 from ..loops.index_set_splitting import MAX_MEMBERS, SHARE, Range, Test
@@ -20,6 +21,7 @@ from .accumulators import (
     finished,
     has_segments,
     initial_values,
+    selects,
     starts_neutral,
     types,
 )
@@ -35,6 +37,12 @@ def clipped(first: str, end: str, part: Range) -> tuple[str, str]:
     if first == "0":
         return str(low), str(high + 1)
     return f"({first} > {low} ? {first} : {low})", f"({end} < {high + 1} ? {end} : {high + 1})"
+
+
+def _store(block: Block, places: Sequence[str], values: Sequence[str]) -> None:
+    """Adds the assignments of values to C lvalues."""
+    for place, value in zip(places, values, strict=True):
+        block.line(f"{place} = {value};")
 
 
 class UnitEmitter(ABC):
@@ -82,28 +90,38 @@ class UnitEmitter(ABC):
         """
         e, block = self.elements, self.block
         indices = self.schedule.operand_indices(at)
+        # clang turns the conditional statements into a masked load, and the rest into plain stores, if a single
+        # instruction combines the values. Otherwise the neutral element takes the place of a missing one.
+        reduces = [t.reduce for t in totals]
+        pads = bool(mask) and all(map(starts_neutral, reduces)) and any(map(selects, reduces))
         with block.scope():
             places = [t.at(index) for t in totals]
             results = places
-            if mask:  # clang turns the conditional statements into a masked load, and the rest into plain stores
+            if mask:
+                starts = [t.starts if pads else own for t, own in zip(totals, places, strict=True)]
                 results = [
                     [e.assign(name, p, block, changes=True) for name, p in zip(types(t.reduce), own, strict=True)]
-                    for t, own in zip(totals, places, strict=True)
+                    for t, own in zip(totals, starts, strict=True)
                 ]
             with block.scope(f"if ({mask})") if mask else nullcontext():
                 self._bind_passes(step.number, at)
                 for t, own in zip(totals, results, strict=True):
                     values = [e.value(o, indices, block) for o in inputs_and_initial_values(t.reduce)[0]]
-                    combine_into(self.body, t.reduce, own, values, t.starts if is_first else ())
+                    if pads:
+                        _store(block, own, values)
+                    else:
+                        combine_into(self.body, t.reduce, own, values, t.starts if is_first else ())
                 for c in self.schedule.cached:
                     if c.computed_in == step.number:
                         value = e.value(c.instruction, indices, block)
                         block.line(f"{self.cached_place(c, at)} = {value};")
                 self._store_whole(step.outputs, indices)
             if mask:
-                for own, new in zip(places, results, strict=True):
-                    for place, result in zip(own, new, strict=True):
-                        block.line(f"{place} = {result};")
+                for t, own, new in zip(totals, places, results, strict=True):
+                    if pads:
+                        combine_into(self.body, t.reduce, own, new, t.starts if is_first else ())
+                    else:
+                        _store(block, own, new)
 
     # Ranges of units.
 
