@@ -84,6 +84,7 @@ class AccessPattern:
     accesses   loads of inputs, in order
     stores     stores of outputs, in order
     tests      (index, bound): an index was tested for being at least the bound
+    remainders those that the code has to test for equality, as the index of a pad between elements
     starts     the symbols of start indices that the program computes, by name, each after those that it depends on
     calls      the elementwise operations that `notes` accepts
     iterations of the loops within one element, approximately: a measure of its cost
@@ -96,6 +97,7 @@ class AccessPattern:
         self.accesses: list[Access] = []
         self.stores: list[Store] = []
         self.tests: list[tuple[Index, int]] = []
+        self.remainders: list[Index] = []
         self.starts: dict[str, Start] = {}
         self.calls: list[FunctionCall] = []
         self.iterations = 1
@@ -251,6 +253,7 @@ class AccessPattern:
             if test is not True:
                 index, bound = test
                 tests[c.relation, index, bound] = index.divisions
+        self.remainders += [index for relation, index, _ in tests if relation == "=="]
         self.divisions += sum(tests.values())
         return None if tests else True
 

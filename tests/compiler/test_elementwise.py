@@ -469,7 +469,7 @@ RANGED = {
     "border": ((40, 50), (43, 53), "1_2x3_0", 4),
     "first dimension": ((40, 50), (43, 50), "1_2x0_0", 3),
     "cut and border": ((70, 50), (68, 53), "-3_1x4_-1", 3),
-    "interior": ((40, 50), (40, 107), "0_0x5_3_1", 3),
+    "interior": ((40, 50), (40, 107), "0_0x5_3_1", 4),
     "images": ((3, 12, 13, 5), (3, 14, 15, 5), "0_0x1_1x1_1x0_0", 5),
     "chunks": ((2, 40000), (2, 40009), "0_0x7_2", 3),
 }
@@ -487,8 +487,50 @@ def test_loops_fall_into_ranges(name):
     )
     (kernel,) = check(text, f32(*sizes), f32()).kernels
     assert kernel.body.count("] = ") == bodies
-    if name != "interior":  # nothing is asked where x is read
-        assert not any("a0[" in loop and "if (" in loop[loop.index("{") :] for loop in kernel.body.split("for (")[1:])
+    # Nothing is asked where x is read.
+    assert not any("a0[" in loop and "if (" in loop[loop.index("{") :] for loop in kernel.body.split("for (")[1:])
+
+
+# The dimensions of x, those of the result, the padding, and how many tests come before x is read.
+INTERLEAVED = {
+    "every second": ((700,), (1404,), "2_3_1", 0),
+    "every second of rows": ((40, 50), (40, 107), "0_0x5_3_1", 0),
+    "every second of some rows": ((40, 50), (84, 104), "2_3_1x2_3_1", 1),
+    "every third, without the first": ((500,), (1497,), "-1_0_2", 0),
+    "every eighth": ((300,), (2397,), "1_3_7", 0),
+    "items with parts of periods": ((60001,), (180001,), "3_-3_2", 0),
+    "items with parts of rows": ((2, 30000), (2, 150001), "0_0x2_3_4", 0),
+    "more residues than stores interleave": ((300,), (2692,), "0_0_8", 1),
+    "few elements": ((50,), (99,), "0_0_1", 1),
+}
+
+
+@pytest.mark.parametrize("name", INTERLEAVED)
+def test_loops_over_periods_of_padding_between_elements(name):
+    sizes, padded, padding, tests = INTERLEAVED[name]
+    given, result = ("f32[" + ",".join(map(str, dims)) + "]" for dims in (sizes, padded))
+    text = entry(
+        f"""x = {given} parameter(0)
+        z = f32[] parameter(1)
+        a = {result} pad(x, z), padding={padding}
+        ROOT r = {result} negate(a)"""
+    )
+    (kernel,) = check(text, f32(*sizes), f32()).kernels
+    reads = [loop[loop.index("{") : loop.index("a0[")] for loop in kernel.body.split("for (")[1:] if "a0[" in loop]
+    assert min(read.count("if (") + read.count(" & ") for read in reads) == tests
+
+
+def test_paddings_of_several_periods():
+    text = entry(
+        """x = f32[1000] parameter(0)
+        y = f32[667] parameter(1)
+        z = f32[] parameter(2)
+        a = f32[1999] pad(x, z), padding=0_0_1
+        b = f32[1999] pad(y, z), padding=0_0_2
+        ROOT r = f32[1999] subtract(a, b)"""
+    )
+    (kernel,) = check(text, f32(1000), f32(667), f32()).kernels
+    assert "%" not in kernel.body
 
 
 def test_two_borders_of_one_loop():

@@ -9,7 +9,7 @@ from refxla_spec.text import parse
 from search import examples
 
 from refxla.analysis.index_expression import variable
-from refxla.codegen.loops.index_set_splitting import Cut, breaks, cut
+from refxla.codegen.loops.index_set_splitting import Cut, breaks, cut, period
 from refxla.codegen.opencl_program import program
 from refxla.compiler.planning import plan_module
 from refxla.device.description import DEFAULT_CPU
@@ -33,6 +33,26 @@ def test_other_variables_make_a_range_that_keeps_its_test():
     assert sorted(breaks(i + k - 1, 0, "i")) == [-1, 1]  # from 1 on it holds for all k, below -1 for none
     assert breaks(i % 4, 2, "i") == []
     assert breaks(k, 2, "i") == []
+
+
+@examples(300)
+@given(st.integers(2, 6), st.integers(-9, 9), st.sampled_from([-3, -1, 1, 2, 4]), st.integers(0, 3))
+def test_a_remainder_repeats_after_its_period(divisor, shift, factor, outer):
+    i = variable("i", 0, 60)
+    remainder = (i * factor + outer + shift) % divisor
+    repeats = period([remainder], "i")
+
+    def value(v):
+        return (v * factor + outer + shift) % divisor
+
+    assert repeats == min(n for n in range(1, 7) if all(value(v) == value(v + n) for v in range(60)))
+    assert period([remainder, (i + outer) % 5], "i") % 5 == 0
+
+
+def test_what_has_no_period():
+    i, j = variable("i", 0, 30), variable("j", 0, 30)
+    assert period([], "i") == period([(j + 1) % 4], "i") == 1
+    assert period([(i // 3) % 4], "i") == 1
 
 
 def asked(*tests):

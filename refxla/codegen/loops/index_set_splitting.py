@@ -6,12 +6,18 @@ between them the first column, the last column and the interior.
 
     breaks(i - 1, 0, "i")                   [1]: from i == 1 on, i - 1 >= 0
     cut([(0, 511)], ...)                    Cut(0, ((0, 0, None), (1, 510, None), (511, 511, None)))
+
+A pad between elements compares a remainder of the index. Its outcome repeats after a number of indices, the period, so
+that an iteration computes that many elements, each without the test (residue_loop.py).
+
+    period([(2 * i + 1) % 4], "i")          2
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import gcd, lcm
 
 from ...analysis.index_expression import Index
 from ...ir.plan import Fusion
@@ -76,6 +82,20 @@ def breaks(index: Index, bound: int, name: str) -> list[int]:
         at = -((rest - bound) // c) if c > 0 else (rest - bound) // -c + 1
         points += breaks(atom.index, at * atom.divisor, name) if atom.operation else [at]
     return points
+
+
+def period(remainders: Sequence[Index], name: str) -> int:
+    """The number of values of variable `name` after which each of these remainders, if it depends on the variable,
+    repeats; 1 if one of them does not, as a quotient of the variable."""
+    periods = [1]
+    for index in remainders:
+        for atom, _ in index.terms:
+            if name in (atom.index.variables if atom.operation else (atom.name,)):
+                factor = atom.index.factor(name) if atom.operation == "%" else None
+                if factor is None:
+                    return 1
+                periods.append(atom.divisor // gcd(factor, atom.divisor))
+    return lcm(*periods)
 
 
 def _without_thin_neighbours(low: int, high: int, at: Sequence[int]) -> list[Range]:

@@ -1,7 +1,8 @@
 """The loops over one segment of an elementwise kernel's index space, and how they fall into work items.
 
 The innermost loop runs along memory. It is split where the outcome of a pad's or concatenate's test changes
-(index_set_splitting.py), runs in pieces where it calls functions that are expensive for large operands
+(index_set_splitting.py), computes an element of each residue in an iteration where the outcome depends on a remainder
+of its index (residue_loop.py), runs in pieces where it calls functions that are expensive for large operands
 (fast_path_math.py), and stores large results past the caches (non_temporal_stores.py). item_schedules.py has what one
 item computes.
 """
@@ -24,7 +25,7 @@ from .. import work_items
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
-from . import fast_path_math, index_set_splitting, interleaved_row_copy, masked_tail, non_temporal_stores
+from . import fast_path_math, index_set_splitting, interleaved_row_copy, masked_tail, non_temporal_stores, residue_loop
 from .index_set_splitting import Cut, Range, cut
 from .index_space import Body, IndexSpace, Segment
 from .interleaved_row_copy import InterleavedRowCopy
@@ -245,6 +246,10 @@ class LoopNest(IndexSpace):
         if self.non_temporal and high - low + 1 >= non_temporal_stores.MIN_RANGE_ELEMENTS:
             self._emit_non_temporal(e, block, outer, strip.bounds(within), index)
         elif high - low + 1 < fast_path_math.FROM or not self.has_fast_path or not calls(index("i"), False):
+            period = self._period(outer, (low, high), strip)
+            if period > 1:
+                residue_loop.emit(e, block, strip, (low, high), period, body)
+                return
             if self.is_unrolled:
                 block.line("#pragma unroll")
             else:
@@ -260,6 +265,24 @@ class LoopNest(IndexSpace):
             with fast_path_math.pieces_of(e, block, strip.bounds(within), index, functions, calls) as piece:
                 with piece.elements() as at:
                     body(at)
+
+    def _period(self, outer: Sequence[Index], within: Range, strip: StripMinedLoop) -> int:
+        """The elements of an iteration of the innermost loop, within loops with these indices: several if that decides
+        all tests of remainders of its index (residue_loop.py)."""
+        if self.is_unrolled or strip.single or not self.whole_pattern.remainders:
+            return 1
+        if not index_set_splitting.pays(self.fusion, self.segment.size, self.is_dear):
+            return 1
+        (low, high), members = within, len(self.fusion.instructions)
+        period = index_set_splitting.period(self.pattern((*outer, variable("?", low, high))).remainders, "?")
+        if not 1 < period <= residue_loop.MOST_RESIDUES or period * members > residue_loop.MOST_STATEMENTS:
+            return 1
+        if high - low + 1 < 2 * period:
+            return 1
+        known: set[str] = set().union(*(x.variables for x in outer))
+        first = variable("?", 0, (high + 1) // period - 1) * period
+        patterns = [self.pattern((*outer, first + residue)) for residue in range(period)]
+        return period if all(x.variables <= known for p in patterns for x in p.remainders) else 1
 
     def _emit_loop_hints(
         self, block: Block, strip: StripMinedLoop, within: Range | None, pattern: AccessPattern
