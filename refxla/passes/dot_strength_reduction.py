@@ -6,6 +6,7 @@ multiplication and a reduction; an outer product becomes a multiplication.
     dot(x[b.., m.., k], y[b.., n.., k]) -> reduce(multiply(x, y), 0, add) over k in [b.., m.., n.., k], for small m n,
     and large k
     dot(x[b.., k], y[b.., k, n..]) -> reduce(multiply(x, y), 0, add) over k in [b.., k, n..], of complex numbers
+    dot(x[b.., k..], y[k.., n.., b..]) -> reduce(multiply(x, y), 0, add) over k in the order of y, for small k
     dot(x[b.., m.., k], y[b.., p.., k, n..]) -> dot(broadcast(x) in [b.., p.., m.., k], y), a batch of p, for small m
 
 The 0 is the initial value of the sum: a sum of -0 alone is 0.
@@ -34,6 +35,7 @@ MATRIX = 32  # several matrices with at least so many rows and columns become a 
 BATCH_ROWS = 32  # they would be copied for the few rows of the other side, which are at most so many
 FEWER_ROWS = 8  # of each product of a batch: fewer than fill a vector,
 SHORTER_ROWS = 64  # whose rows have at least so many elements
+FEW_TERMS = 16  # of each sum, up to which matrices that alternate in memory are read once, as they lie there
 
 
 def run(module: Module) -> int:
@@ -45,7 +47,7 @@ def _rewritten(i: Instruction) -> Instruction | None:
     """The replacement of an instruction; None for anything but such a dot."""
     if i.opcode != "dot":
         return None
-    return _reduced(i) or _outer(i) or _of_few_rows(i) or _complex_columns(i) or _of_matrices(i)
+    return _reduced(i) or _outer(i) or _of_few_rows(i) or _complex_columns(i) or _of_interleaved(i) or _of_matrices(i)
 
 
 def _reduced(dot: Instruction) -> Instruction | None:
@@ -140,6 +142,36 @@ def _complex_columns(dot: Instruction) -> Instruction | None:
     sides = [matrix, b.spread(values, matrix.shape, tuple(places[d] for d in order))]
     product = b.multiply(*(b.convert(x, shape.element_type) for x in (sides if number == 0 else sides[::-1])))
     sum = b.sum(product, tuple(sorted(contracted)))
+    return sum if sum.shape.dimensions == shape.dimensions else b.reshape(sum, shape.dimensions)
+
+
+def _of_interleaved(dot: Instruction) -> Instruction | None:
+    """Products of short vectors and matrices that alternate in memory, since a dimension of the batch is the innermost
+    of them, as a reduction in the order of the matrices; None for any other. tf.image.resize has one for each pixel."""
+    element_type, shape = _computed_in(dot.shape.element_type), dot.shape
+    if element_type is None or len(dot.operands) != 2 or not shape.size:
+        return None
+    dims = [_dimensions(dot, number) for number in (0, 1)]
+    sizes = [prod(o.shape.dimensions[d] for d in own) for o, (*_, own) in zip(dot.operands, dims, strict=True)]
+    terms = prod(dot.operands[0].shape.dimensions[d] for d in dims[0][1])
+    if 1 not in sizes or terms > FEW_TERMS:
+        return None
+    number = 1 - sizes.index(1)
+    matrices, vectors = dot.operands[number], dot.operands[1 - number]
+    batch, contracted, own = dims[number]
+    innermost = [d for d, n in enumerate(matrices.shape.dimensions) if n > 1][-1:]
+    if not set(innermost) & set(batch):
+        return None
+    batch_of_vectors, of_vectors, _ = dims[1 - number]
+    places = dict(zip((*batch_of_vectors, *of_vectors), (*batch, *contracted), strict=True))
+    order = sorted(places)
+    b = Build(dot.name)
+    values = b.reshape(b.convert(vectors, element_type), tuple(vectors.shape.dimensions[d] for d in order))
+    pairs = matrices.shape.with_element_type(element_type)
+    sides = [b.convert(matrices, element_type), b.spread(values, pairs, tuple(places[d] for d in order))]
+    sum = b.sum(b.multiply(*(sides if number == 0 else sides[::-1])), tuple(sorted(contracted)))
+    left = [d for d in range(matrices.shape.rank) if d not in contracted]
+    sum = b.convert(b.transposed(sum, tuple(left.index(d) for d in (*batch, *own))), shape.element_type)
     return sum if sum.shape.dimensions == shape.dimensions else b.reshape(sum, shape.dimensions)
 
 

@@ -114,6 +114,41 @@ CASES = {
     ),
     "complex rows": ("c64[70], c64[70,9], c64[9]", "lhs_contracting_dims={1}, rhs_contracting_dims={0}", False),
     "one complex term": ("c64[5,7], c64[5], c64[7]", "lhs_contracting_dims={}, rhs_contracting_dims={}", True),
+    "interleaved matrices": (
+        "f32[8,9,5,3], f32[8,2,9,3], f32[5,3,2,3,8,9]",
+        "lhs_batch_dims={0,2}, rhs_batch_dims={4,5}, lhs_contracting_dims={3,1}, rhs_contracting_dims={1,2}",
+        True,
+    ),
+    "interleaved matrices on the left": (
+        "bf16[9,5], bf16[4,5,9], bf16[9,4]",
+        "lhs_batch_dims={2}, rhs_batch_dims={0}, lhs_contracting_dims={0}, rhs_contracting_dims={1}",
+        True,
+    ),
+    "interleaved matrices of bytes, times one row": (
+        "s32[9,1,5,1], s8[9,1,4], s8[4,5,9,1]",
+        "lhs_batch_dims={0}, rhs_batch_dims={2}, lhs_contracting_dims={2}, rhs_contracting_dims={0}",
+        True,
+    ),
+    "interleaved complex matrices": (
+        "c64[9,5], c64[9,4], c64[4,5,9]",
+        "lhs_batch_dims={0}, rhs_batch_dims={2}, lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        True,
+    ),
+    "interleaved matrices, of many terms": (
+        "f32[9,5], f32[9,17], f32[17,5,9]",
+        "lhs_batch_dims={0}, rhs_batch_dims={2}, lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        False,
+    ),
+    "interleaved matrices, times two rows": (
+        "f32[9,2,5], f32[9,2,4], f32[4,5,9]",
+        "lhs_batch_dims={0}, rhs_batch_dims={2}, lhs_contracting_dims={2}, rhs_contracting_dims={0}",
+        False,
+    ),
+    "matrices one after the other": (
+        "f32[9,5], f32[9,4], f32[9,4,5]",
+        BATCHES + "lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+        False,
+    ),
     "predicates": ("pred[], pred[70], pred[70]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", False),
 }
 

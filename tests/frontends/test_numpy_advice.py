@@ -327,6 +327,12 @@ def test_a_function_that_asks_for_values_is_named():
     assert "in apply" in str(problem.value)
 
 
+@pytest.mark.parametrize("given", [np.vectorize(lambda v: v + 1), np.frompyfunc(lambda v: v + 1, 1, 1)])
+def test_a_loop_over_elements_of_numpys_is_named(given):
+    with pytest.raises(refxla.Error, match=r"has no compiled form.*Python function for each element: refxla\.vmap"):
+        refxla.compile(given)(X)
+
+
 class Metres(np.ndarray):
     def __add__(self, other):
         return super().__add__(other * 1000)

@@ -1135,6 +1135,27 @@ def test_saved_parameters_are_not_copied():
 # -- what is missing
 
 
+def test_a_report_without_graphs_names_a_break_within_a_loop(monkeypatch):
+    monkeypatch.setattr(sys.modules["refxla.frontends.torch.report"], "_graphs", 0)
+    i, x = torch.tensor([0, 2, 2]), torch.randn(3)
+
+    def messages(x, i):
+        for _ in range(2):
+            x = x / torch.bincount(i, minlength=3).clamp(min=1)
+        return x
+
+    close(torch.compile(messages, backend="refxla")(x, i), messages(x, i))  # Dynamo leaves all of it to PyTorch
+    assert "a graph break within a loop" in str(frontend.report())
+
+    def counted(x, i):
+        for _ in range(2):
+            x = x / torch.zeros(3).index_add(0, i, torch.ones(i.shape)).clamp(min=1)
+        return x
+
+    close(compiled(counted)(x, i), messages(x, i))  # as docs/torch.md suggests
+    assert "every operation" in str(frontend.report())
+
+
 def test_a_report_without_graphs_says_that_none_came(monkeypatch):
     monkeypatch.setattr(sys.modules["refxla.frontends.torch.report"], "_graphs", 0)
     lstm, x = nn.LSTM(4, 3), torch.randn(2, 4)

@@ -33,6 +33,7 @@ from ..saved_trees import argument_trees, tree_of
 from ..shared_memory import check_written
 from ..traced import Lowered, TracedFunction, static_parameters
 from . import tables  # noqa: F401 - it fills the tables of dispatch.py
+from .advice import advice_for
 from .array import Traced, TracedStorage
 from .captures import SOURCES, AssignmentRefused, CapturedVariable, Captures, PatchedVariables
 from .containers import GivenContainers, put, reaches, require_apart
@@ -56,7 +57,12 @@ def compile_numpy(
     **static: Any,
 ) -> NumpyFunction:
     """A NumpyFunction; compiled at once if example arguments are given, otherwise at the first call. `static` has the
-    values of static_argnums and static_argnames."""
+    values of static_argnums and static_argnames.
+
+    Raises UnsupportedError for what np.vectorize returns, whose loop over elements is NumPy's.
+    """
+    if isinstance(function, np.vectorize):
+        raise UnsupportedError(f"np.vectorize has no compiled form: {advice_for('np.vectorize')}")
     numpy_function = NumpyFunction(function, options, **static)
     numpy_function.compile_examples(arguments, keywords)
     return numpy_function

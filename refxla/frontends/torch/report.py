@@ -26,7 +26,8 @@ class EagerOperation:
 NO_GRAPHS = (
     "no graph has reached refxla yet: what was called so far ran in eager mode. torch.compile compiles at the first "
     "call; of a module with nn.RNN, nn.LSTM or nn.GRU it hands over no graph unless torch._dynamo.config.allow_rnn = "
-    "True was set before; TORCH_LOGS=graph_breaks shows what else it left out"
+    "True was set before, nor of a function with a graph break within a loop; TORCH_LOGS=graph_breaks shows these and "
+    "what else it left out"
 )
 
 
