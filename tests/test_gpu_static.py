@@ -249,6 +249,16 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.parametrize("device", MODELS)
+@pytest.mark.parametrize("name", ["product", *CONVOLUTIONS])
+def test_a_main_loop_spills_nothing(name, device):
+    """Not even where sums have segments, whose totals are in registers, too."""
+    need(device.removeprefix("gpu:").partition("-")[0])
+    for source, _, _ in kernels(CONVOLUTIONS.get(name, PRODUCT.replace("N", "1024")), device):
+        code = compilers.compiled(source, MODELS[device])
+        assert code.spilled == 0 and occupied(source, code, device) >= 3 / 16
+
+
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_the_main_loop_of_a_convolution_multiplies(name):
     need("nvidia")
