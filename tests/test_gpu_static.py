@@ -81,6 +81,12 @@ PROGRAMS = {
 FEW_ROWS = """x = f32[8,4096] parameter(0)
     y = f32[4096,4096] parameter(1)
     ROOT r = f32[8,4096] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={DIMENSION}"""
+ACROSS = """x = f32[64,64,512] parameter(0)
+    y = f32[64,512,64] parameter(1)
+    t = f32[64,64,512] transpose(y), dimensions={0,2,1}
+    a = f32[64,64,512] add(x, t)
+    z = f32[] constant(0)
+    ROOT r = f32[64,64] reduce(a, z), dimensions={2}, to_apply=add"""
 IN_PART = ("depthwise, channels first", "sums of windows")  # vectors of an image are used in part
 PRODUCT = """x = f32[N,N] parameter(0)
     y = f32[N,N] parameter(1)
@@ -186,6 +192,13 @@ def test_accesses_touch_whole_sectors(name):
         assert found.accesses and found.excess <= (1.35 if name in IN_PART else 1.25)
 
 
+def test_rows_read_across_memory_touch_few_sectors():
+    """A sub-group has 4 lanes of 8 rows: whole sectors of the transposed operand, and halves of the other one's."""
+    need("amd")  # clang alone
+    ((source, function, sizes),) = kernels(ACROSS, "gpu:nvidia-sm90")
+    assert traced(source, function, sizes, 1, 32).excess <= 1.5
+
+
 def test_the_main_loop_of_few_long_sums_adds():
     """Of each column of x, whose segments are loops of their own: at most five instructions for each term."""
     need("nvidia")
@@ -247,6 +260,16 @@ CONVOLUTIONS = {
         "8,14,14,1024", "8,14,14,1024", "5,5,1024,1024", "size=14x14 pad=2_2x2_2", OF_FILTER
     ),
 }
+
+
+@pytest.mark.parametrize("device", MODELS)
+@pytest.mark.parametrize("name", ["product", *CONVOLUTIONS])
+def test_a_main_loop_spills_nothing(name, device):
+    """Not even where sums have segments, whose totals are in registers, too."""
+    need(device.removeprefix("gpu:").partition("-")[0])
+    for source, _, _ in kernels(CONVOLUTIONS.get(name, PRODUCT.replace("N", "1024")), device):
+        code = compilers.compiled(source, MODELS[device])
+        assert code.spilled == 0 and occupied(source, code, device) >= 3 / 16
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)

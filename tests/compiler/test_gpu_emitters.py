@@ -1152,6 +1152,30 @@ CASES = {
         kernels=4,
         grouped=False,
     ),
+    "rows that are contiguous across": reduction(
+        """x = f32[3,12,70] parameter(0)
+        y = f32[3,70,12] parameter(1)
+        t = f32[3,12,70] transpose(y), dimensions={0,2,1}
+        a = f32[3,12,70] add(x, t)
+        z = f32[] constant(0)
+        ROOT r = f32[3,12] reduce(a, z), dimensions={2}, to_apply=add""",
+        "const int lane = item / 8",
+    ),
+    "softmax of rows that are contiguous across": reduction(
+        """y = f32[2,45,17] parameter(0)
+        x = f32[2,17,45] transpose(y), dimensions={0,2,1}
+        low = f32[] constant(-inf)
+        z = f32[] constant(0)
+        m = f32[2,17] reduce(x, low), dimensions={2}, to_apply=max
+        mb = f32[2,17,45] broadcast(m), dimensions={0,1}
+        d = f32[2,17,45] subtract(x, mb)
+        e = f32[2,17,45] exponential(d)
+        s = f32[2,17] reduce(e, z), dimensions={2}, to_apply=add
+        sb = f32[2,17,45] broadcast(s), dimensions={0,1}
+        ROOT r = f32[2,17,45] divide(e, sb)""",
+        "const int lane = item / 8",
+        "[item - lane * 8]",
+    ),
     "short columns read again": reduction(
         """x = f32[9,40] parameter(0)
         z = f32[] constant(0)

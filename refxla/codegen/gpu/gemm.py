@@ -257,10 +257,13 @@ class TiledProduct:
                 block.line("sum[i][j] = 0;")
 
     def _multiply_block(self, beyond: str) -> None:
-        """Multiplies block t while the next one is loaded. (After the last one, it is loaded again.)"""
+        """Multiplies block t while the next one is loaded."""
         block = self.block
         block.line(f"const int next = t + 1 < {beyond} ? t + 1 : t;")
-        self._fetch(self._block_number("next"))
+        # The loads are apart from the multiplications (if there are masks, by conditions of their own). Otherwise
+        # compilers for AMD's GPUs move all loads from local memory to the beginning, and spill registers.
+        with block.scope(f"if (t + 1 < {beyond})" if self.masks is None else ""):
+            self._fetch(self._block_number("next"))
         for copy in self.in_local:
             place = self._in_buffer(copy, "buffer")
             block.line(f"__local const {self.c_type}* const {copy.prefix}_block = {place};")

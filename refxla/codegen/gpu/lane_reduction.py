@@ -1,7 +1,8 @@
 """Reductions with a work item for each lane of a row's sum, or for each column.
 
 The items of a work-group have the lanes of several rows, with those of a row adjacent, so that a row is read
-contiguously; or neighbouring columns. An item accumulates the same elements as a lane or column on a CPU, in the same
+contiguously; or, where it is adjacent rows that are contiguous in memory, with the same lane of those adjacent; or
+neighbouring columns. An item accumulates the same elements as a lane or column on a CPU, in the same
 order, and the lanes of a row are combined through local memory in the same tree (analysis/reduction_order.py). Short
 rows that are read again stay in private memory, which the device's compiler keeps in registers.
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
 from math import prod
 
 from refxla_spec.module import Instruction
@@ -28,6 +30,8 @@ from ..reductions.accumulators import Accumulators, combine_into, declare, types
 from ..reductions.kernel_body import KernelBody
 from ..reductions.schedule import CachedOperand, Position, ReductionPass
 from ..reductions.unit_emitter import UnitEmitter
+from .transposed_operands import SECTOR, SUB_GROUP
+from .vector_access import size_of
 from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
 
 UNROLL, MOST_UNROLLED = 8, 32  # elements of a lane or column that are loaded at a time: more if items are few
@@ -47,6 +51,7 @@ class LaneReduction(UnitEmitter):
         self.parts = 1 if partials is None else self.order.partials
         self.numbers = prod(self.dataflow.kept_sizes) * self.parts
         self.per_group = self.group // self.lanes
+        self.lane_distance = 1  # of the items of adjacent lanes
         self.local_bytes = 0
         self._cache_arrays: dict[Instruction, str] = {}
         self._live = ""  # the C condition that an item has a number; "" if all have
@@ -65,19 +70,55 @@ class LaneReduction(UnitEmitter):
     def emit(self) -> None:
         """The statements of an item."""
         self.declare_arrays()
-        first = f"group * {self.per_group} + item" + (f" / {self.lanes}" if self.lanes > 1 else "")
+        row, lane = f"item / {self.lanes}", f"item % {self.lanes}"
+        if self._has_contiguous_rows():
+            self.lane_distance = self.per_group
+            row, lane = f"item % {self.per_group}", f"item / {self.per_group}"
+        first = f"group * {self.per_group} + {row if self.lanes > 1 else 'item'}"
         if self.numbers % self.per_group:
             self.block.line(f"const int live = {first} < {self.numbers};")
             first, self._live = f"live ? {first} : {self.numbers - 1}", "live"
         self.block.line(f"const int number = {first};")
         if self.lanes > 1:
-            self.block.line(f"const int lane = item % {self.lanes};")
+            self.block.line(f"const int lane = {lane};")
         number = variable("number", 0, self.numbers - 1)
         columns = 1 if self.order.is_row else self.schedule.inner_size
         if self.parts > 1:
             self.block.line(f"const int partial = {c_of(number // columns % self.parts)};")
         unit = number // columns // self.parts * columns + number % columns
         self.emit_unit(unit, variable("partial", 0, self.parts - 1))
+
+    def _has_contiguous_rows(self) -> bool:
+        """Whether a sub-group touches fewer sectors of memory if adjacent items have the same lane of adjacent rows."""
+        if not 1 < self.lanes < self.group or self.parts > 1 or not self.numbers:
+            return False
+        lane = variable("lane", 0, min(self.lanes, self.schedule.inner_size) - 1)
+        if all(position.factor("lane") in (0, 1) for _, position in self._places(constant(0), lane)):
+            return False
+
+        def sectors(items: Sequence[tuple[int, int]]) -> int:
+            touched = set[tuple[int, int]]()
+            for row, lane in items:
+                own = min(row, self.numbers - 1), min(lane, self.schedule.inner_size - 1)  # a row may be shorter
+                for n, (size, position) in enumerate(self._places(*map(constant, own))):
+                    touched.add((n, position.low * size // SECTOR))
+            return len(touched)
+
+        items, rows = range(SUB_GROUP), self.per_group
+        return sectors([(n % rows, n // rows) for n in items]) < sectors([divmod(n, self.lanes) for n in items])
+
+    def _places(self, row: Index, lane: Index) -> list[tuple[int, Index]]:
+        """What is loaded and stored for the first element of a lane: the bytes, and the position in memory."""
+        at = self.schedule.kept_position(row, self.schedule.groups(reduced=False))
+        at |= dict.fromkeys(self.schedule.groups(reduced=True), constant(0)) | {self.schedule.inner: lane}
+        passes = self.schedule.passes
+        last = replace(passes[-1], number=len(passes), reduces=(), outputs=self.dataflow.epilogue_outputs)
+        places = [
+            (size_of(a.instruction), a.position)
+            for step in (*passes, last)
+            for a in self.operand_pattern(step, at).accesses
+        ]
+        return [*places, *((size_of(s.instruction), s.position) for s in self.epilogue_stores(at))]
 
     def emit_unit(self, unit: Index, partial: Index) -> None:
         at = self.schedule.kept_position(unit, self.schedule.groups(reduced=False))
@@ -207,14 +248,16 @@ class LaneReduction(UnitEmitter):
         block.line(BARRIER)
         half = self.lanes // 2
         while half:
+            place = f"item + {half * self.lane_distance}"
             with block.scope(f"if (lane < {half})"):
                 for t in totals:
                     pairs = zip(types(t.reduce), arrays[t.reduce], strict=True)
-                    others = [self.elements.assign(n, f"{array}[item + {half}]", block) for n, array in pairs]
+                    others = [self.elements.assign(n, f"{array}[{place}]", block) for n, array in pairs]
                     combine_into(self.body, t.reduce, t.at("0"), others)
                 write()
             block.line(BARRIER)
             half //= 2
+        first = f"lane * {self.lane_distance}" if self.lane_distance > 1 else "lane"
         for t in totals:
             for array, total in zip(arrays[t.reduce], t.at("0"), strict=True):
-                block.line(f"{total} = {array}[item - lane];")
+                block.line(f"{total} = {array}[item - {first}];")
