@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 from refxla_spec.module import Instruction, Module, PaddingDimension, WindowDimension
 
+from refxla._core.executor import Executor
 from refxla._core.fusion import fusion_groups
 from refxla.analysis.index_expression import variable
 from refxla.codegen import scalar
@@ -32,9 +34,9 @@ from .cause import Cause, cause
 from .differ import Divergence, Unsupported, attempt, cheap
 from .generate import Sample, generate
 from .replay import same_check
-from .runs import Kernels, call
+from .runs import Expected, Kernels, call
 
-Plant = Callable[[], contextlib.AbstractContextManager]
+Plant = Callable[[], contextlib.AbstractContextManager[Any]]
 BATCH = 10  # programs whose kernels are built as one
 
 
@@ -65,7 +67,7 @@ def find(bug: Bug, kernels: Callable[[], Kernels], first: int = 0) -> Discovery 
     """Searches for a bug among the programs from seed `first` on; None if it is not found."""
     step = BATCH if bug.kernels else 1
     for at in range(first, first + bug.within, step):
-        weights = dict.fromkeys(bug.often, 25)
+        weights = dict.fromkeys(bug.often, 25.0)
         samples = [generate(seed, types=bug.types, weights=weights) for seed in range(at, at + step)]
         with bug.plant():
             shown = _of_kernels(samples, kernels()) if bug.kernels else list(_of_plans(samples))
@@ -85,19 +87,21 @@ def _of_plans(samples: list[Sample]) -> Iterator[tuple[Sample, Divergence]]:
             yield sample, divergence
 
 
+def _difference(reference: Expected, executable: Executor, sample: Sample) -> str:
+    return reference.difference(call(executable, sample))
+
+
 def _of_kernels(samples: list[Sample], kernels: Kernels) -> list[tuple[Sample, Divergence]]:
     planned = []
     for sample in samples:
         with contextlib.suppress(Exception):  # not what is looked for here
             result = cheap(sample, ())
-            if result.wanted is not None and result.divergence is None:
+            if not result.unsupported and result.divergence is None:
                 planned.append((sample, result.wanted, kernels.plan(sample)))
     divergences = []
     for (sample, reference, _), executable in zip(planned, kernels.executables([p for *_, p in planned]), strict=True):
         with contextlib.suppress(Unsupported):
-            divergence = attempt(
-                sample.seed, "kernels", lambda s=sample, w=reference, e=executable: w.difference(call(e, s))
-            )
+            divergence = attempt(sample.seed, "kernels", partial(_difference, reference, executable, sample))
             if divergence:
                 divergences.append((sample, divergence))
     return divergences
@@ -122,7 +126,9 @@ def behind_a_pass(name: str, change: Callable[[Module], None]) -> Plant:
 
         return both
 
-    passes = lambda: tuple((n, wrapped(run) if n == name else run) for n, run in pipeline.PASSES)  # noqa: E731
+    def passes() -> tuple[tuple[str, pipeline.Pass], ...]:
+        return tuple((n, wrapped(run) if n == name else run) for n, run in pipeline.PASSES)
+
     return lambda: patch.object(pipeline, "PASSES", passes())
 
 
