@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -12,7 +11,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 import tensorflow as tf
 
 from ..parameter_trees import leaves, map_tree, rebuild
-from .base import Array, Framework, Tree
+from .base import Array, Framework, Function, Tree
 
 
 class TensorFlow(Framework):
@@ -36,8 +35,9 @@ class TensorFlow(Framework):
     def place(self, tree: Tree) -> Tree:
         return map_tree(tf.constant, tree)
 
-    def compile(self, function: Callable, trains: bool) -> Callable:
-        return tf.function(function, jit_compile=self.compiled, autograph=False)
+    def compile(self, function: Function, trains: bool) -> Function:
+        compiled: Function = tf.function(function, jit_compile=self.compiled, autograph=False)
+        return compiled
 
     def numpy(self, tree: Tree) -> Tree:
         return map_tree(lambda x: x.numpy(), tree)
@@ -46,14 +46,14 @@ class TensorFlow(Framework):
         for leaf in leaves(results):
             leaf.numpy()  # for a tensor in the host's memory, a view
 
-    def value_and_grad(self, loss: Callable, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
+    def value_and_grad(self, loss: Function, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
         with tf.GradientTape() as tape:
             tape.watch(list(leaves(parameters)))
             value = loss(parameters, *arguments)
         gradients = tape.gradient(value, list(leaves(parameters)))
         return value, rebuild(parameters, iter([tf.convert_to_tensor(g) for g in gradients]))
 
-    def loop(self, count: int, body: Callable, state: Tree) -> Tree:
+    def loop(self, count: int, body: Function, state: Tree) -> Tree:
         def step(n: Array, state: Tree) -> tuple[Array, Tree]:
             return n + 1, body(state)
 
