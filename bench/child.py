@@ -158,10 +158,11 @@ def _compare(actual: list[np.ndarray], folder: str, name: str) -> float:
     """The difference of the results from those of the first framework, which are kept in the folder."""
     file = Path(folder) / (name.replace("/", " ") + ".npz")
     if not file.exists():
-        np.savez(file, *actual)
+        arrays: dict[str, Any] = {str(n): a for n, a in enumerate(actual)}  # Any: savez has keywords of other types
+        np.savez(file, **arrays)
         return 0.0
     with np.load(file) as archive:
-        return distance(actual, [archive[f"arr_{n}"] for n in range(len(archive.files))])
+        return distance(actual, [archive[str(n)] for n in range(len(archive.files))])
 
 
 def _peak() -> int:
