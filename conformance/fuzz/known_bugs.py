@@ -26,7 +26,7 @@ from refxla.codegen.products.packing import open_columns
 from refxla.compiler import diagnostics, planning
 from refxla.ir.builder import Build
 from refxla.passes import algebraic_simplifier, constant_folding, cse, pipeline
-from refxla.scheduling import computation_scheduler, grouped_computation, plan_builder
+from refxla.scheduling import computation_scheduler, grouped_computation, memory_blocks
 from refxla.scheduling.grouped_computation import GroupedComputation
 from refxla.scheduling.plan_builder import PlanBuilder, Steps
 
@@ -333,7 +333,7 @@ BUGS: tuple[Bug, ...] = (
     Bug("a loop takes one iteration more", behind_a_pass("tuple-simplifier", _one_iteration_more),
         ("pass", "tuple-simplifier"), False, ("while",)),
     Bug("values that live at the same time lie in one place",
-        lambda: patch.object(plan_builder, "assign", _all_at_the_start), ("planner",), False, ("reduce",)),
+        lambda: patch.object(memory_blocks, "assign", _all_at_the_start), ("planner",), False, ("reduce",)),
     Bug("a loop's state is written back while it is still read",
         lambda: patch.object(computation_scheduler, "write_back", _one_after_another), ("planner",), False,
         ("while",), FLOATS, 800),
