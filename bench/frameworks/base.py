@@ -24,12 +24,12 @@ Function = Callable[..., Any]  # of arrays and trees of them
 _Kind = TypeVar("_Kind", bound="type[Framework]")
 
 
-def with_functions(module: Any, names: str) -> Callable[[_Kind], _Kind]:
-    """A decorator that takes a module's functions of these names, as they are, as a framework's operations."""
+def with_functions(source: object, names: str) -> Callable[[_Kind], _Kind]:
+    """A decorator that takes functions of these names, of a module or a class, as a framework's operations."""
 
     def take(framework: _Kind) -> _Kind:
         for name in names.split():
-            setattr(framework, name, staticmethod(getattr(module, name)))
+            setattr(framework, name, staticmethod(getattr(source, name)))
         return framework
 
     return take

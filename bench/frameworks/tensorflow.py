@@ -11,9 +11,12 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 import tensorflow as tf
 
 from ..parameter_trees import leaves, map_tree, rebuild
-from .base import Array, Framework, Function, Tree
+from .base import Array, Framework, Function, Tree, with_functions
 
 
+@with_functions(tf, "exp tanh sqrt where reshape transpose stack split pad zeros sort cumsum maximum argmin sigmoid")
+@with_functions(tf.math, "log")
+@with_functions(tf.nn, "relu softmax log_softmax")
 class TensorFlow(Framework):
     """A graph."""
 
@@ -21,11 +24,7 @@ class TensorFlow(Framework):
     packages = ("tensorflow-cpu", "tensorflow")
     compiled = False
 
-    exp, log, tanh, sqrt, where = map(staticmethod, (tf.exp, tf.math.log, tf.tanh, tf.sqrt, tf.where))
-    reshape, transpose, concatenate, stack = map(staticmethod, (tf.reshape, tf.transpose, tf.concat, tf.stack))
-    split, pad, zeros, sort, cumsum = map(staticmethod, (tf.split, tf.pad, tf.zeros, tf.sort, tf.cumsum))
-    maximum, argmin, relu, sigmoid = map(staticmethod, (tf.maximum, tf.argmin, tf.nn.relu, tf.sigmoid))
-    softmax, log_softmax = map(staticmethod, (tf.nn.softmax, tf.nn.log_softmax))
+    concatenate = staticmethod(tf.concat)
 
     def __init__(self) -> None:
         count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -18,19 +18,16 @@ pyopencl.get_platforms()  # pyopencl tells the bundled loader where PoCL is
 from tinygrad import Tensor, TinyJit, dtypes  # noqa: E402
 
 from ..parameter_trees import leaves, map_tree, rebuild  # noqa: E402
-from .base import Array, Framework, Function, Tree  # noqa: E402
+from .base import Array, Framework, Function, Tree, with_functions  # noqa: E402
 
 
+@with_functions(Tensor, "exp log tanh sqrt maximum reshape cumsum relu sigmoid softmax log_softmax argmin pad")
 class Tinygrad(Framework):
     """A jitted function of tensors."""
 
     name = "tinygrad"
     packages = ("tinygrad",)
 
-    exp, log, tanh, sqrt = map(staticmethod, (Tensor.exp, Tensor.log, Tensor.tanh, Tensor.sqrt))
-    maximum, reshape, cumsum = map(staticmethod, (Tensor.maximum, Tensor.reshape, Tensor.cumsum))
-    relu, sigmoid, softmax = map(staticmethod, (Tensor.relu, Tensor.sigmoid, Tensor.softmax))
-    log_softmax, argmin, pad = map(staticmethod, (Tensor.log_softmax, Tensor.argmin, Tensor.pad))
     transpose = staticmethod(Tensor.permute)
 
     def place(self, tree: Tree) -> Tree:

@@ -10,18 +10,17 @@ import torch
 from torch.nn import functional
 
 from ..parameter_trees import leaves, map_tree, named_leaves, rebuild
-from .base import Array, Framework, Function, Tree
+from .base import Array, Framework, Function, Tree, with_functions
 
 
+@with_functions(torch, "exp log tanh where stack argmin cumsum relu sigmoid")
 class Torch(Framework):
     """Eager. Filters have the layout that PyTorch prefers for images whose features are innermost (channels last)."""
 
     name = "torch"
     packages = ("torch",)
 
-    exp, log, tanh, where = map(staticmethod, (torch.exp, torch.log, torch.tanh, torch.where))
-    stack, argmin, cumsum = map(staticmethod, (torch.stack, torch.argmin, torch.cumsum))
-    concatenate, relu, sigmoid = map(staticmethod, (torch.cat, torch.relu, torch.sigmoid))
+    concatenate = staticmethod(torch.cat)
 
     def __init__(self) -> None:
         torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
