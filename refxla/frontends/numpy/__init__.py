@@ -636,7 +636,7 @@ def with_python_location(problem: Exception, function: Callable[..., Any]) -> Ex
         else:
             line = line_of(problem)
         problem.args = (f"{problem.args[0]}{line}", *problem.args[1:])
-        problem.is_located = True  # type: ignore[attr-defined]
+        problem.is_located = True  # type: ignore[attr-defined]  # for the next caller, which sees it, too
     return problem
 
 
