@@ -34,12 +34,12 @@ def _normal(*sizes: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(sizes, np.float32)
 
 
-def _layer_norm(x, scale, offset):
+def _layer_norm(x: jax.Array, scale: jax.Array, offset: jax.Array) -> jax.Array:
     centred = x - jnp.mean(x, -1, keepdims=True)
     return centred * jax.lax.rsqrt(jnp.mean(centred * centred, -1, keepdims=True) + 1e-5) * scale + offset
 
 
-def _batch_norm(x, scale, offset):
+def _batch_norm(x: jax.Array, scale: jax.Array, offset: jax.Array) -> jax.Array:
     mean, square = jnp.mean(x, (0, 1, 2)), jnp.mean(x * x, (0, 1, 2))
     return (x - mean) * jax.lax.rsqrt(square - mean * mean + 1e-5) * scale + offset
 
@@ -53,7 +53,7 @@ def _middle() -> list[np.ndarray]:
 
 
 # name -> (function, arguments)
-PROGRAMS: dict[str, tuple[Callable, Callable[[], list[np.ndarray]]]] = {
+PROGRAMS: dict[str, tuple[Callable[..., jax.Array], Callable[[], list[np.ndarray]]]] = {
     "chain": (lambda x, y, z: x * y + z, lambda: [_normal(6000007, seed=s) for s in range(3)]),
     "chain with dimensions of 1": (lambda x: (x + 1.0) * 2.0, lambda: [_normal(1, 4099, 1, 4001, 1)]),
     "added to rows": (lambda x, y: x + y, lambda: [_normal(*SHAPE), _normal(SHAPE[1])]),
@@ -155,7 +155,8 @@ def measure(name: str, seconds: float, turns: int = 5) -> Row:
     with closing(Memcpy(moved, refxla.devices()[0].compute_units)) as memcpy:
         while turns > 0 or time.perf_counter() < end:
             turns -= 1
-            for n, call in enumerate((partial(program, *arguments), partial(copy, source), memcpy)):
+            calls: list[Callable[[], object]] = [partial(program, *arguments), partial(copy, source), memcpy]
+            for n, call in enumerate(calls):
                 for _ in range(3):
                     begin = time.perf_counter()
                     call()

@@ -15,7 +15,7 @@ from typing import Any
 from .figures import begun
 from .machine import describe
 from .models import ENTRIES, Entry, chosen
-from .peers import Processes, speeds
+from .peers import Cell, Processes, speeds
 from .report import BESIDE, OURS, console_of_tables, write
 
 Measure = Callable[[list[Entry]], None]
@@ -82,7 +82,8 @@ def measure(
             for _ in speeds(processes, ENTRIES[0], Path(folder), 0, 1, True):  # each compiler's first program
                 pass
             for number, entry in enumerate(programs):
-                load, cells = describe()["load"][0], {}
+                cells: dict[str, Cell] = {}
+                load = describe()["load"][0]
                 steps = speeds(processes, entry, Path(folder), options.seconds, options.turns, options.small)
                 for doing, cells in steps:  # noqa: B007
                     status.update(f"{number + 1} of {len(programs)}: {entry.name}: {doing}")

@@ -20,7 +20,7 @@ import traceback
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -158,7 +158,8 @@ def _compare(actual: list[np.ndarray], folder: str, name: str) -> float:
     """The difference of the results from those of the first framework, which are kept in the folder."""
     file = Path(folder) / (name.replace("/", " ") + ".npz")
     if not file.exists():
-        np.savez(file, **{str(n): a for n, a in enumerate(actual)})
+        arrays: dict[str, Any] = {str(n): a for n, a in enumerate(actual)}  # Any: savez has keywords of other types
+        np.savez(file, **arrays)
         return 0.0
     with np.load(file) as archive:
         return distance(actual, [archive[str(n)] for n in range(len(archive.files))])
@@ -171,22 +172,33 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+class Record(TypedDict):
+    """What a process of `alone` has measured."""
+
+    versions: dict[str, str]
+    loaded: int  # resident memory in bytes, with the framework alone
+    first: float  # seconds to the first result
+    peak: int  # resident memory in bytes, at most
+
+
 def _once() -> None:
     """The main function of a process of `alone`: FRAMEWORK, ENTRY, SMALL are its arguments."""
     framework, name, small = sys.argv[1:4]
-    record: dict[str, Any] = {"versions": versions(load(framework).packages), "loaded": _peak()}
+    packages, loaded = versions(load(framework).packages), _peak()
     prepared = Prepared(framework, name, small == "small")
-    record["first"] = prepared.first
     for _ in range(WARM):
         prepared()
-    print(json.dumps({**record, "peak": _peak()}))
+    record: Record = {"versions": packages, "loaded": loaded, "first": prepared.first, "peak": _peak()}
+    print(json.dumps(record))
 
 
 @functools.cache
 def _compile_sources() -> None:
     """Compiles refxla's Python bytecode, as pip does for installed packages: a checkout may have none."""
     for package in ("refxla", "refxla_spec"):  # not imported here: a child measures its own framework's memory
-        compileall.compile_dir(Path(find_spec(package).origin).parent, quiet=2)
+        spec = find_spec(package)
+        if spec is not None and spec.origin is not None:
+            compileall.compile_dir(Path(spec.origin).parent, quiet=2)
 
 
 def environment(caches: str | None) -> dict[str, str]:
@@ -205,9 +217,8 @@ def alone(
     small: bool = False,
     threads: int = 0,
     limit: float = LIMIT_S,
-) -> Any:
-    """An entry in a process that does nothing else: {"first": seconds to the first result, "loaded", "peak": resident
-    memory in bytes before it and at most, "versions"}. See `environment` for `caches`.
+) -> Record:
+    """An entry in a process that does nothing else. See `environment` for `caches`.
 
     Raises Absent.
     """
@@ -225,7 +236,8 @@ def alone(
         raise Absent(
             (process.stderr.strip().split("\n") or [""])[-1][:300] or f"the process ended with {process.returncode}"
         )
-    return json.loads(process.stdout.strip().split("\n")[-1])
+    record: Record = json.loads(process.stdout.strip().split("\n")[-1])
+    return record
 
 
 class Child:
@@ -269,11 +281,13 @@ class Child:
 
     def prepare(self, name: str, folder: Path | str, small: bool = False) -> dict[str, float]:
         """{"first": seconds of compiling and the first call, "distance": from the results kept in the folder}."""
-        return self.ask("prepare", name, str(folder), small)
+        answer: dict[str, float] = self.ask("prepare", name, str(folder), small)
+        return answer
 
     def measure(self, seconds: float) -> tuple[list[float], float]:
         """See Prepared.measure."""
-        return self.ask("measure", seconds)
+        samples: tuple[list[float], float] = self.ask("measure", seconds)
+        return samples
 
     def close(self) -> None:
         self.connection.close()

@@ -32,7 +32,7 @@ from refxla.device.gpu_models import MODELS, GpuModel
 from refxla.runtime.devices import Device
 
 from .child import distance
-from .frameworks.base import Array, Framework
+from .frameworks.base import Array, Framework, Function
 from .machine import describe
 from .models import ENTRIES, Entry, chosen, kernels
 from .models.convolutional import batch_norm, batch_norm_arguments
@@ -53,7 +53,7 @@ def convolve(xp: Framework, x: Array, filters: Array) -> Array:
     return xp.convolve(x, filters, 1, 1)
 
 
-def _large(name: str, function: Callable, arguments: Callable[[], list[Any]], bound: float = 1e-3) -> Entry:
+def _large(name: str, function: Function, arguments: Callable[[], list[Any]], bound: float = 1e-3) -> Entry:
     return Entry(name, "large", function, arguments, {}, {}, False, bound)
 
 
@@ -144,14 +144,14 @@ def measured(entry: Entry, device: Device, peers: Sequence[str]) -> Result:
         begin = time.perf_counter()
         program = refxla.compile(hlo, device=device)
         placed += [refxla.device_put(x, device) for x in flat]
-        mine = wait_for(program(*placed))
+        on_device = wait_for(program(*placed))
         result.first = time.perf_counter() - begin
         result.call = least(lambda: wait_for(program(*placed)))
         profile = program.profile(*placed, seconds=SECONDS)
         result.kernels = [
             KernelTime(s.name, s.kind, s.count, s.seconds, s.bytes, s.operations) for s in profile.launches.steps
         ]
-        mine = [np.asarray(x) for x in mine]
+        mine = [np.asarray(x) for x in on_device]
     except refxla.Error as problem:
         result.problem = " ".join(str(problem).split())[:300]
         return result
@@ -162,7 +162,7 @@ def measured(entry: Entry, device: Device, peers: Sequence[str]) -> Result:
     return result
 
 
-def compare(peer: str, function: Callable, arguments: Any, mine: list[Any], bound: float) -> dict[str, Any]:
+def compare(peer: str, function: Function, arguments: Any, mine: list[Any], bound: float) -> dict[str, Any]:
     """JAX's figures on its GPU, in full f32 ("jax") or with its defaults ("jax-tf32")."""
     import jax
 

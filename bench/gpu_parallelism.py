@@ -145,6 +145,7 @@ def of_program(name: str, hlo: str, cache: dict[str, tuple[int, float]] | None =
         if not kernel.items or kernel.calls or combines or not LEAST_BYTES < sum(sizes) < MEMORY_LIMIT:
             continue
         fusion = fusions.get(kernel.fusion)
+        assert isinstance(kernel.body, str)  # it has no calls
         key = kernel.body + repr((sizes, kernel.items))
         if key not in cache:
             cache[key] = _examined(kernel, sizes)

@@ -169,7 +169,9 @@ def traced(entry: Entry, sizes: dict[str, int]) -> str:
     except ImportError as problem:
         raise Impossible(f"the models cannot be traced: {problem}") from None
     function = jax.jit(partial(entry.function, framework))
-    return function.lower(*entry.arguments(**sizes)).compiler_ir("hlo").as_hlo_text(print_large_constants=True)
+    hlo = function.lower(*entry.arguments(**sizes)).compiler_ir("hlo")
+    text: str = hlo.as_hlo_text(print_large_constants=True)
+    return text
 
 
 def _cases() -> Iterator[tuple[str, Callable[[], str]]]:
@@ -256,6 +258,7 @@ class _Child:
         if self._process is None:
             self._process = self._started()
         process = self._process
+        assert process.stdin is not None and process.stdout is not None  # they are pipes
         timer = threading.Timer(LIMIT_S, process.kill)
         timer.start()
         try:
@@ -294,8 +297,9 @@ class _Child:
         if process is not None:
             process.kill()
             process.wait()
-            process.stdin.close()
-            process.stdout.close()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
 
 
 def describe(device: str) -> dict[str, Any]:

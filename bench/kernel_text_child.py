@@ -32,9 +32,9 @@ def check_packages(folder: str) -> None:
     """Ends this process if the imported packages are not those of the folder: a checkout whose core is not built is
     replaced by an installed refxla."""
     for name in os.listdir(folder):
-        location = os.path.dirname(importlib.import_module(name).__file__)
-        if not os.path.samefile(location, os.path.join(folder, name)):
-            sys.exit(f"its core is not built (setup.py build_ext --inplace), and {name} would be that of {location}")
+        file = importlib.import_module(name).__file__
+        if file is None or not os.path.samefile(os.path.dirname(file), os.path.join(folder, name)):
+            sys.exit(f"its core is not built (setup.py build_ext --inplace), and {name} would be that of {file}")
 
 
 def main() -> None:

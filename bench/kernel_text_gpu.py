@@ -6,32 +6,41 @@ clang's built-in functions, as those of GPUs do not. refxla finds out the rest b
 GPUs.
 """
 
+from __future__ import annotations
+
 import importlib.abc
 import importlib.machinery
 import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
 
 UNITS = 16
 PLATFORM = "Portable Computing Language"
 NO_CLANG = b" -D__builtin_fmaf=clang_has_no_part_in_this"
 
 
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Loads pyopencl, and changes it."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        _pose(module)
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds pyopencl, which is changed when it is imported."""
 
-    def find_spec(self, name, path, target=None):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         spec = importlib.machinery.PathFinder.find_spec(name, path, target) if name == "pyopencl" else None
-        if spec is not None:
-            execute = spec.loader.exec_module
-
-            def changed(module):
-                execute(module)
-                _pose(module)
-
-            spec.loader.exec_module = changed
+        if spec is not None and spec.origin is not None:
+            spec.loader = _Loader(name, spec.origin)
         return spec
 
 
-def _pose(cl):
+def _pose(cl: Any) -> None:
     name = cl.Platform.name.fget
     for kind, attribute, value, is_posing in (
         (cl.Platform, "vendor", "NVIDIA", lambda p: name(p) == PLATFORM),
@@ -45,7 +54,7 @@ def _pose(cl):
     program._build = lambda self, options, *rest: build(self, options + NO_CLANG, *rest)
 
 
-def _replaced(old, value, is_posing):
+def _replaced(old: Callable[[Any], Any], value: object, is_posing: Callable[[Any], bool]) -> property:
     return property(lambda thing: value if is_posing(thing) else old(thing))
 
 

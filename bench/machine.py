@@ -11,15 +11,29 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypedDict
 
 from refxla.version import commit
 
 PACKAGES = ("numpy", "jax", "pyopencl", "pocl-binary-distribution")
 
 
-def describe() -> dict[str, object]:
-    """The processor with its vectors and cores, its load (averages over 1, 5 and 15 minutes), versions of packages,
-    refxla's commit ("" outside a checkout) and the date."""
+class Machine(TypedDict):
+    """What measurements are labelled with; `load` are averages over 1, 5 and 15 minutes, `packages` their versions,
+    `commit` is refxla's, "" outside a checkout."""
+
+    processor: str
+    vectors: str
+    commit: str
+    date: str
+    cores: int | None
+    load: list[float]
+    system: str
+    packages: dict[str, str]
+
+
+def describe() -> Machine:
+    """This machine, now."""
     versions = {}
     for name in PACKAGES:
         try:

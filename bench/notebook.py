@@ -31,7 +31,7 @@ def run(platform: str, caches: str, small: bool) -> dict[str, Any]:
     process = subprocess.run(arguments, env=variables, capture_output=True, text=True, check=False)
     if process.returncode:
         raise SystemExit(f"the cells fail on {platform}: {process.stderr.strip()[-2000:]}")
-    figures = json.loads(process.stdout.strip().split("\n")[-1])
+    figures: dict[str, Any] = json.loads(process.stdout.strip().split("\n")[-1])
     assert figures["platform"] == platform
     return figures
 
@@ -64,12 +64,13 @@ def main() -> None:
                     print(
                         f"turn {turn + 1} of {options.turns}: {name}, {which}: {figures['seconds']:.2f} s", flush=True
                     )
+    medians = {name: {which: statistics.median(s) for which, s in kinds.items()} for name, kinds in samples.items()}
     rows = {
-        name: {which: {"samples": s, "median": statistics.median(s)} for which, s in kinds.items()}
+        name: {which: {"samples": s, "median": medians[name][which]} for which, s in kinds.items()}
         for name, kinds in samples.items()
     }
     for which in ("cold", "cached"):
-        ours, theirs = (rows[name][which]["median"] for name in ("refxla", "jax"))
+        ours, theirs = medians["refxla"][which], medians["jax"][which]
         print(f"{which}: refxla {ours:.2f} s, JAX {theirs:.2f} s, ratio {theirs / ours:.2f}")
     if options.json:
         counts = {key: figures[key] for key in ("operations", "kinds")}

@@ -18,7 +18,7 @@ def leaves(tree: Any) -> Iterator[Any]:
         yield tree
 
 
-def map_tree(function: Callable, tree: Any, *others: Any) -> Any:
+def map_tree(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
     """The tree of function(leaf, leaves at the same place of the others); tuples stay tuples."""
     if isinstance(tree, dict):
         return {key: map_tree(function, tree[key], *(o[key] for o in others)) for key in sorted(tree)}

@@ -188,7 +188,8 @@ def main(arguments: list[str] | None = None) -> None:
                     steps = compile_times(processes, entry, options.turns, options.small)
                 else:
                     steps = memories(processes, entry, options.small)
-                cells, load = {}, describe()["load"][0]
+                cells: dict[str, Cell] = {}
+                load = describe()["load"][0]
                 for doing, cells in steps:  # noqa: B007
                     status.update(f"{number + 1} of {len(entries)}: {entry.name}: {doing}")
                 figures["entries"][entry.name] = {

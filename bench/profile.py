@@ -64,6 +64,8 @@ def _compiled(name: str, device: str | None) -> tuple[Compiled, list[object]]:
     """A file, or the entry of the suite of exactly this name, with its arguments."""
     if not any(entry.name == name for entry in ENTRIES):
         program = refxla.compile(name, device=device)
+        if not isinstance(program, Compiled):
+            raise refxla.InputError("the reference has no kernels; name an OpenCL device")
         return program, list(random_arguments(program.hlo, 0))
     import jax
 

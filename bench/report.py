@@ -198,7 +198,7 @@ def picture(figures: dict[str, Any], statistic: str = "median") -> str:
     """A bar chart of the ratios to JAX, as SVG."""
     by_entry = ratios(figures, statistic)
     beside = {name: row[BESIDE] for name, row in by_entry.items() if BESIDE in row}
-    others = {name: best(row) for name, row in by_entry.items() if len(row) > 1 and name in beside}
+    others = {name: value for name, row in by_entry.items() if len(row) > 1 and name in beside and (value := best(row))}
     total = geometric_mean(beside.values())
     below = sum(value < 1 for value in beside.values())
     title = f"refxla beside JAX: {total:.2f}x (geometric mean of {len(beside)}, {below} below 1)"

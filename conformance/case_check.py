@@ -9,11 +9,11 @@ otherwise they are counted, and a case in which they are the majority is not a p
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -69,6 +69,17 @@ class Verdict:
     inputs: tuple[str, ...] = ()
     expected: tuple[str, ...] = ()
     got: tuple[str, ...] = ()
+
+
+class Literals(NamedTuple):
+    """A Verdict's `inputs`, `expected` and `got`."""
+
+    inputs: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()
+    got: tuple[str, ...] = ()
+
+
+NO_LITERALS = Literals()
 
 
 @dataclass(frozen=True)
@@ -146,19 +157,43 @@ def check(case: Case, target: Target, differences: Sequence[Difference] = DIFFER
     return _refusal(case, target, relevant) if case.is_negative else _value(case, target, relevant)
 
 
-def verdict(case: Case, target: str, outcome: Outcome, reason: str = "", **more) -> Verdict:
+def verdict(
+    case: Case,
+    target: str,
+    outcome: Outcome,
+    reason: str = "",
+    *,
+    undecided: int = 0,
+    bits: str = "",
+    differences: tuple[str, ...] = (),
+    values: Literals = NO_LITERALS,
+) -> Verdict:
     """A Verdict with the data of the case filled in."""
     try:
         element_type = case.element_type
     except Exception:  # a program that cannot be parsed has none
         element_type = ""
-    return Verdict(case.name, target, outcome, reason, case.kind, case.opcode, element_type, **more)
+    return Verdict(
+        case.name,
+        target,
+        outcome,
+        reason,
+        case.kind,
+        case.opcode,
+        element_type,
+        0.0,
+        undecided,
+        bits,
+        differences,
+        *values,
+    )
 
 
 def _refusal(case: Case, target: Target, differences: Sequence[Difference]) -> Verdict:
     try:
         with contained(target, "verify"):
-            answer = target.verify(case.hlo)
+            verify: Callable[[str], object] = target.verify  # which a user's class may answer by False
+            answer = verify(case.hlo)
     except UnsupportedError as error:
         return verdict(case, target.name, Outcome.UNSUPPORTED, str(error))
     except (InvalidProgramError, ParseError) as error:
@@ -200,15 +235,15 @@ def _judged(
         return verdict(case, target.name, Outcome.UNSUPPORTED, str(actual))
     if isinstance(actual, Exception):
         return _fail(case, target, differences, _raised(actual), expected=expected.values)
-    bits, shown = digest(actual), {"expected": expected.values, "got": actual}
-    if len(actual) != len(expected.values):
-        return _fail(case, target, differences, f"{forms(actual)} instead of {forms(expected.values)}", **shown)
-    for n, (g, v) in enumerate(zip(actual, expected.values, strict=True)):
+    bits, values = digest(actual), expected.values
+    if len(actual) != len(values):
+        return _fail(case, target, differences, f"{forms(actual)} instead of {forms(values)}", values, actual)
+    for n, (g, v) in enumerate(zip(actual, values, strict=True)):
         if (g.dtype, g.shape) != (v.dtype, v.shape):
             reason = f"result {n} is {Shape.of(g)} instead of {Shape.of(v)}"
-            return _fail(case, target, differences, reason, **shown)
+            return _fail(case, target, differences, reason, values, actual)
     wrong = expected.wrong(actual)
-    undecided, elements = expected.undecided, sum(v.size for v in expected.values)
+    undecided, elements = expected.undecided, sum(v.size for v in values)
     if not any(w.any() for w in wrong):
         if 2 * undecided > elements:
             reason = f"the contract decides {elements - undecided} of {elements} elements"
@@ -217,8 +252,10 @@ def _judged(
     reason = describe(expected, actual, wrong, case.inputs)
     names = _excuses(case, target, differences, expected, actual, wrong)
     outcome = Outcome.EXCUSED if names else Outcome.FAIL
-    told = {"undecided": undecided, "bits": bits, "differences": names}
-    return verdict(case, target.name, outcome, reason, **told, **_texts(case, **shown))
+    literals = _literals(case, values, actual)
+    return verdict(
+        case, target.name, outcome, reason, undecided=undecided, bits=bits, differences=names, values=literals
+    )
 
 
 def check_many(cases: Sequence[Case], target: Target, differences: Sequence[Difference] = DIFFERENCES) -> list[Verdict]:
@@ -245,7 +282,9 @@ def check_many(cases: Sequence[Case], target: Target, differences: Sequence[Diff
     return [_in_company(case, target, by_name.get(case.name), differences) for case in cases]
 
 
-def _in_company(case: Case, target: Target, results: list | None, differences: Sequence[Difference]) -> Verdict:
+def _in_company(
+    case: Case, target: Target, results: list[list[Array] | Exception] | None, differences: Sequence[Difference]
+) -> Verdict:
     if results is None:
         return check(case, target, differences)
     relevant = [d for d in differences if d.touches(case, target.name)]
@@ -317,7 +356,7 @@ def died(case: Case, target: str, reason: str, differences: Sequence[Difference]
     """The verdict of a case that ended the target's process, or exceeded its time."""
     relevant = [d for d in differences if d.touches(case, target) and d.excuses(reason)]
     outcome = Outcome.EXCUSED if relevant else Outcome.FAIL
-    return verdict(case, target, outcome, reason, differences=tuple(d.name for d in relevant), **_texts(case, (), ()))
+    return verdict(case, target, outcome, reason, differences=tuple(d.name for d in relevant), values=_literals(case))
 
 
 def _raised(error: Exception) -> str:
@@ -330,16 +369,22 @@ def _raised(error: Exception) -> str:
     return f"{type(error).__name__}{f': {error}' if str(error) else ''}{where}"
 
 
-def _fail(case: Case, target: Target, differences: Sequence[Difference], reason: str, expected=(), got=()) -> Verdict:
+def _fail(
+    case: Case,
+    target: Target,
+    differences: Sequence[Difference],
+    reason: str,
+    expected: Sequence[Array] = (),
+    got: Sequence[Array] = (),
+) -> Verdict:
     """A fail of a whole case without a result to compare."""
     names = tuple(d.name for d in differences if d.excuses(reason))
     outcome = Outcome.EXCUSED if names else Outcome.FAIL
-    return verdict(case, target.name, outcome, reason, differences=names, **_texts(case, expected, got))
+    return verdict(case, target.name, outcome, reason, differences=names, values=_literals(case, expected, got))
 
 
-def _texts(case: Case, expected: Sequence[Array], got: Sequence[Array]) -> dict[str, tuple[str, ...]]:
-    values = {"inputs": leaves(list(case.inputs)), "expected": expected, "got": got}
-    return {name: tuple(shown(v) for v in group) for name, group in values.items()}
+def _literals(case: Case, expected: Sequence[Array] = (), got: Sequence[Array] = ()) -> Literals:
+    return Literals(*(tuple(shown(v) for v in group) for group in (leaves(list(case.inputs)), expected, got)))
 
 
 def _excuses(
@@ -392,7 +437,7 @@ def flush(value: Value) -> Value:
 def _subnormal(value: Array) -> Array:
     if not type_of(value).is_float:
         return np.zeros(value.shape, bool)
-    return (value != 0) & (np.abs(value) < ml_dtypes.finfo(value.dtype).smallest_normal)
+    return np.asarray((value != 0) & (np.abs(value) < ml_dtypes.finfo(value.dtype).smallest_normal))
 
 
 def describe(
@@ -424,7 +469,7 @@ def describe(
 MOST_OPERANDS = 3  # operands shown
 
 
-def _number(value) -> str:
+def _number(value: Value) -> str:
     return format_literal(np.asarray(value), with_shape=False)
 
 

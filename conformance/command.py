@@ -66,7 +66,8 @@ def _command(arguments: list[str]) -> int:
         command = importlib.import_module(f"{__package__}.{arguments[0]}.command")
         parser = Parser(prog=f"refxla-conformance {arguments[0]}", description=command.__doc__)
         command.add_arguments(parser)
-        return command.main(parser.parse_args(arguments[1:]))
+        status: int = command.main(parser.parse_args(arguments[1:]))
+        return status
     options = _parser().parse_args(arguments)
     console = standard_output()
     if options.diff:

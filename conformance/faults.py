@@ -141,10 +141,15 @@ def truncated(module: Module, args: Sequence[Value], results: Results) -> Result
 # Faults of one instruction: the first of its kind, or each time that it is executed.
 
 
+# From the interpreter's evaluation, an instruction and its operands: the faulty value.
+Evaluate = Callable[[Instruction, list[Value]], Value]
+Change = Callable[[Evaluate, Instruction, list[Value]], Value]
+
+
 class Faulty(Interpreter):
     """An interpreter that computes the instructions selected by `predicate` differently."""
 
-    def __init__(self, predicate: Callable[[Instruction], bool], change: Callable[..., Value]) -> None:
+    def __init__(self, predicate: Callable[[Instruction], bool], change: Change) -> None:
         super().__init__()
         self._predicate, self._change = predicate, change
         self.changed = False
@@ -157,7 +162,9 @@ class Faulty(Interpreter):
         return self._change(super().evaluate, instruction, operands)
 
 
-def _faulty(module: Module, args: Sequence[Value], predicate: Any, change: Any) -> Results | None:
+def _faulty(
+    module: Module, args: Sequence[Value], predicate: Callable[[Instruction], bool], change: Change
+) -> Results | None:
     faulty = Faulty(predicate, change)
     with np.errstate(all="ignore"):
         results = flat(faulty.run(module.entry, *args))
@@ -216,16 +223,18 @@ def swapped_operands(module: Module, args: Sequence[Value], results: Results) ->
 
 @_fault("a loop of one iteration less")
 def short_loop(module: Module, args: Sequence[Value], results: Results) -> Results | None:
-    class Short(Faulty):
+    class Short(Interpreter):
+        changed = False
+
         def evaluate(self, instruction: Instruction, operands: list[Value]) -> Value:
             if instruction.opcode != "while":
-                return Interpreter.evaluate(self, instruction, operands)
+                return super().evaluate(instruction, operands)
             value = before = operands[0]
             while self.run(instruction.condition, value):
                 before, value, self.changed = value, self.run(instruction.body, value), True
             return before
 
-    faulty = Short(lambda i: False, None)
+    faulty = Short()
     with np.errstate(all="ignore"):
         outputs = flat(faulty.run(module.entry, *args))
     return outputs if faulty.changed else None

@@ -178,8 +178,14 @@ def run(kind: str, numbers: random.Random, limit: float) -> tuple[str, str]:
         environment["REFXLA_DEVICES"] = "4"
     command = [sys.executable, *mode, "-c", code]
     # a group of its own: Control-C reaches a program's children, too, as from a terminal, and a hang is ended with them
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, env=environment, text=True, start_new_session=True, **pipes)
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        text=True,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     was_interrupted = False
     try:
         if interrupted_after is not None:

@@ -146,7 +146,7 @@ def asked_for(arguments: Sequence[str], name: str) -> Target:
     return target
 
 
-def _list(values) -> str:
+def _list(values: Sequence[Value]) -> str:
     lines = [f"    {_expression(v)},{_comment(v)}\n" for v in values]
     return "\n" + "".join(lines) if lines else ""
 

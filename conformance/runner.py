@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import selectors
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 
 from refxla_spec.errors import Error, InputError
@@ -57,7 +57,7 @@ class Task:
 
 def run(
     cases: Sequence[Case], targets: Sequence[str], jobs: int | None = None, limit: float = LIMIT
-) -> Iterator[Verdict]:
+) -> Generator[Verdict]:
     """The verdict of each case on each target, as they come.
 
     `jobs` is the number of worker processes: as many as the machine has cores, if None; 0 runs everything in this
@@ -82,7 +82,9 @@ def run(
             child.close()
 
 
-def _share(workers: list[Child], batches: deque[list[Case]], targets: Sequence[str], limit: float) -> Iterator[Verdict]:
+def _share(
+    workers: list[Child], batches: deque[list[Case]], targets: Sequence[str], limit: float
+) -> Generator[Verdict]:
     """Keeps each worker busy with one question at a time until no case is left."""
     todo: dict[Child, deque[Task]] = {child: deque() for child in workers}
     with selectors.DefaultSelector() as selector:
@@ -93,13 +95,13 @@ def _share(workers: list[Child], batches: deque[list[Case]], targets: Sequence[s
                 todo[child].extend(Task(batch, target) for target in targets)
             if todo[child]:
                 child.send("ask", todo[child][0].cases, todo[child][0].target, limit=limit)
-                selector.register(child, selectors.EVENT_READ)
+                selector.register(child, selectors.EVENT_READ, child)
 
         for child in workers:
             put(child)
         while selector.get_map():
-            ready = {key.fileobj for key, _ in selector.select(1.0)}
-            for child in [key.fileobj for key in selector.get_map().values()]:
+            ready: set[Child] = {key.data for key, _ in selector.select(1.0)}
+            for child in [key.data for key in selector.get_map().values()]:
                 if child in ready or child.overdue:
                     selector.unregister(child)
                     task = todo[child].popleft()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from refxla_spec.errors import InputError
 
@@ -47,7 +48,8 @@ except ImportError as problem:
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+from torch.testing._internal.opinfo.core import OpInfo
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 
 from refxla.compiler.options import Options
 from refxla.frontends.torch import EagerWarning, clear, report
@@ -55,21 +57,23 @@ from refxla.frontends.torch.decompositions import decompositions, is_random
 from refxla.frontends.torch.lowering import LOWERINGS, overload_of
 from refxla.frontends.torch.partition import compile_graph
 
+OfTensors = Callable[..., list[torch.Tensor]]
+
 _UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 
 
-def core_operations() -> list:
+def core_operations() -> list[torch._ops.OpOverload]:
     """The overloads that PyTorch tags as core ATen."""
     names = (n.removeprefix("aten::") for n in torch._C._dispatch_get_all_op_names() if n.startswith("aten::"))
     overloads = (overload_of(n) for n in names)
     return [o for o in overloads if o is not None and torch.Tag.core in o.tags]
 
 
-def coverage() -> Counter:
+def coverage() -> Counter[str]:
     """How each core operation is compiled: by a lowering, by a decomposition, drawn by PyTorch, or not."""
     decomposed = decompositions()
 
-    def how(overload) -> str:
+    def how(overload: torch._ops.OpOverload) -> str:
         if overload in LOWERINGS:
             return "lowered"
         if is_random(overload):
@@ -79,12 +83,12 @@ def coverage() -> Counter:
     return Counter(how(o) for o in core_operations())
 
 
-def with_gradients(function: Callable, tensors: list) -> tuple[Callable, list]:
+def with_gradients(function: OfTensors, tensors: list[torch.Tensor]) -> tuple[OfTensors, list[torch.Tensor]]:
     """A function of tensors and of the gradients of its results, which returns the results and the gradients by the
     tensors that can have any; and its arguments, with random gradients after the tensors."""
     moving = [n for n, t in enumerate(tensors) if t.is_floating_point() or t.is_complex()]
 
-    def results(*chosen):
+    def results(*chosen: torch.Tensor) -> tuple[torch.Tensor, ...]:
         arguments = list(tensors)
         for n, tensor in zip(moving, chosen, strict=True):
             arguments[n] = tensor
@@ -98,7 +102,7 @@ def with_gradients(function: Callable, tensors: list) -> tuple[Callable, list]:
         if t.is_floating_point() or t.is_complex()
     ]
 
-    def both(*arguments):
+    def both(*arguments: torch.Tensor) -> list[torch.Tensor]:
         tensors[:] = arguments[: len(tensors)]
         values, pull = torch.func.vjp(results, *(tensors[n] for n in moving))
         return [*values, *pull(tuple(arguments[len(tensors) :]))]
@@ -106,7 +110,9 @@ def with_gradients(function: Callable, tensors: list) -> tuple[Callable, list]:
     return both, [*tensors, *seeds]
 
 
-def outcomes(info, dtype, samples: int, options: Options, gradients: bool = False) -> Iterator[tuple[str, str]]:
+def outcomes(
+    info: OpInfo, dtype: torch.dtype, samples: int, options: Options, gradients: bool = False
+) -> Iterator[tuple[str, str]]:
     """(outcome, error) of each sample of an operation; with `gradients`, of these, too."""
     for number, sample in enumerate(info.sample_inputs("cpu", dtype, requires_grad=False)):
         if number == samples:
@@ -114,13 +120,19 @@ def outcomes(info, dtype, samples: int, options: Options, gradients: bool = Fals
         leaves, structure = tree_flatten((sample.input, sample.args, sample.kwargs))
         places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
-        def of_tensors(*tensors, leaves=leaves, places=places, structure=structure):
+        def plain(
+            *tensors: torch.Tensor,
+            leaves: list[Any] = leaves,
+            places: list[int] = places,
+            structure: TreeSpec = structure,
+        ) -> list[torch.Tensor]:
             arguments = list(leaves)
             for n, tensor in zip(places, tensors, strict=True):
                 arguments[n] = tensor
             x, args, kwargs = tree_unflatten(arguments, structure)
             return [t for t in tree_leaves(info.op(x, *args, **kwargs)) if isinstance(t, torch.Tensor)]
 
+        of_tensors: OfTensors = plain
         tensors = [leaves[n].clone() for n in places]
         try:
             if gradients:
@@ -166,7 +178,7 @@ def _command() -> int:
     options = Options.of(device=arguments.device)
     print("core operations:", ", ".join(f"{n} {how}" for how, n in coverage().most_common()))
     core = {str(o).split(".")[1] for o in core_operations()}
-    total: Counter = Counter()
+    total: Counter[str] = Counter()
     for info in op_db:
         if arguments.names and info.name not in arguments.names:
             continue

@@ -102,6 +102,13 @@ class Operation:
         """The number of operands, or None where any number is allowed."""
         return len(self.inputs) if len(self.fixed) == len(self.inputs) else None
 
+    @property
+    def fixed_arity(self) -> int:
+        """`arity`, of an operation that has one; TypeError for any other."""
+        if self.arity is None:
+            raise TypeError(f"{self.opcode} takes any number of operands")
+        return self.arity
+
     @cached_property
     def fixed(self) -> tuple[str, ...]:
         """The inputs that take one operand each."""

@@ -25,7 +25,7 @@ from refxla.codegen.primitives import build_options
 from refxla.device.description import DEFAULT_CPU, Target
 from refxla.ir.plan import Fusion, Kernel
 from refxla.runtime.devices import Device, devices
-from refxla.scheduling.plan_builder import ALIGNMENT
+from refxla.scheduling.memory_blocks import ALIGNMENT
 
 POCL, OCLGRIND = "Portable Computing Language", "Oclgrind"
 # Oclgrind interprets a kernel, and does not know what `restrict` becomes.

@@ -36,6 +36,14 @@ def test_calls_take_turns():
     assert summary([3.0, 1.0, 2.0]) == {"median": 2.0, "best": 1.0}
 
 
+def test_the_reference_has_no_profile():
+    arguments = ["examples/fused_sum/fused_sum.hlo", "--device", "reference"]
+    process = subprocess.run(
+        [sys.executable, "-m", "bench.profile", *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+    assert process.returncode == 2 and "the reference has no kernels; name an OpenCL device" in process.stderr
+
+
 def test_the_profile_prints_json_and_source(tmp_path):
     file = str(ROOT / "examples/fused_sum/fused_sum.hlo")
     shown = json.loads(run("bench.profile", file, "--json", "--seconds", "0.01"))

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 Shape = tuple[int, ...]
+Function = Callable[..., Array]
 Draw = Callable[[Random, Shape], Sequence[int]]
 
 
@@ -29,7 +29,7 @@ class Step:
     """`draw(random, shape)` returns parameters for an array of that shape; it raises ValueError if the step has
     none."""
 
-    apply: Callable[..., Any]  # (array, *numbers), or (array, operand, *numbers)
+    apply: Function  # (array, *numbers), or (array, operand, *numbers)
     draw: Draw
     operand: Callable[..., Operand] | None  # of (shape, *numbers)
     leaps: bool  # whether it is discontinuous, so that rounding changes its result
@@ -40,10 +40,10 @@ STEPS: dict[str, Step] = {}
 
 def step(
     draw: Draw, operand: Callable[..., Operand] | None = None, leaps: bool = False
-) -> Callable[[Callable], Callable]:
+) -> Callable[[Function], Function]:
     """Adds a function to the table, under its name, and returns it."""
 
-    def add(function: Callable) -> Callable:
+    def add(function: Function) -> Function:
         STEPS[function.__name__] = Step(function, draw, operand, leaps)
         return function
 
@@ -84,83 +84,83 @@ def _along(shape: Shape, axis: int, *_: int) -> Operand:
 
 
 @step(no_number)
-def sin(x):
+def sin(x: Array) -> Array:
     return jnp.sin(x)
 
 
 @step(no_number)
-def exp(x):
+def exp(x: Array) -> Array:
     return jnp.exp(-jnp.abs(x))
 
 
 @step(no_number)
-def tanh(x):
+def tanh(x: Array) -> Array:
     return jnp.tanh(x)
 
 
 @step(no_number)
-def log(x):
+def log(x: Array) -> Array:
     return jnp.log1p(jnp.abs(x))
 
 
 @step(no_number)
-def sqrt(x):
+def sqrt(x: Array) -> Array:
     return jnp.sqrt(jnp.abs(x) + 1)
 
 
 @step(no_number)
-def relu(x):
+def relu(x: Array) -> Array:
     return jnp.maximum(x, 0)
 
 
 @step(no_number)
-def gelu(x):
+def gelu(x: Array) -> Array:
     return jax.nn.gelu(x)
 
 
 @step(no_number)
-def square(x):
+def square(x: Array) -> Array:
     return x * x / 2
 
 
 @step(no_number, leaps=True)
-def quantize(x):
+def quantize(x: Array) -> Array:
     return jnp.round(x * 4) / 4
 
 
 @step(no_number, leaps=True)
-def remainder(x):
+def remainder(x: Array) -> Array:
     return jnp.fmod(x, 1.5)
 
 
 @step(no_number, leaps=True)
-def through_integers(x):
+def through_integers(x: Array) -> Array:
     return (x * 16).astype(jnp.int32).astype(x.dtype) / 16
 
 
 @step(no_number, _like)
-def times(x, y):
+def times(x: Array, y: Array) -> Array:
     return x * y
 
 
 @step(no_number, _like)
-def larger(x, y):
+def larger(x: Array, y: Array) -> Array:
     return jnp.where(x > y, x, y * x)
 
 
 @step(axis, _along)
-def bias(x, y, axis):
+def bias(x: Array, y: Array, axis: int) -> Array:
     return x + _spread(y, x.ndim, axis)
 
 
 @step(axis_and(2, 3))
-def every(x, axis, by):
+def every(x: Array, axis: int, by: int) -> Array:
     """Every second or third element is kept, the others are zero."""
     return jnp.where(lax.broadcasted_iota(jnp.int32, x.shape, axis) % by == 0, x, 0)
 
 
 @step(no_number)
-def lower_triangle(x):
+def lower_triangle(x: Array) -> Array:
     return jnp.tril(x) if x.ndim > 1 else x * (jnp.arange(x.size) < x.size // 2)
 
 
@@ -174,12 +174,12 @@ def _order(random: Random, shape: Shape) -> Sequence[int]:
 
 
 @step(_order)
-def transpose(x, *order):
+def transpose(x: Array, *order: int) -> Array:
     return x.transpose(order)
 
 
 @step(axis_of_several)
-def merge(x, axis):
+def merge(x: Array, axis: int) -> Array:
     """Merges an axis with the next one."""
     axis = min(axis, x.ndim - 2)
     return x.reshape(x.shape[:axis] + (-1,) + x.shape[axis + 2 :])
@@ -193,84 +193,84 @@ def _axis_and_factor(random: Random, shape: Shape) -> Sequence[int]:
 
 
 @step(_axis_and_factor)
-def split(x, axis, factor):
+def split(x: Array, axis: int, factor: int) -> Array:
     return x.reshape(x.shape[:axis] + (-1, factor) + x.shape[axis + 1 :])
 
 
 @step(axis_and(1, 1, 2, 3))
-def slices(x, axis, stride):
+def slices(x: Array, axis: int, stride: int) -> Array:
     return lax.slice_in_dim(x, 1, x.shape[axis] - 1, stride, axis)
 
 
 @step(axis)
-def difference(x, axis):
+def difference(x: Array, axis: int) -> Array:
     return jnp.diff(x, axis=axis)
 
 
 @step(axis)
-def concatenate(x, axis):
+def concatenate(x: Array, axis: int) -> Array:
     return jnp.concatenate([x, x * 2], axis)
 
 
 @step(axis)
-def stack(x, axis):
+def stack(x: Array, axis: int) -> Array:
     return jnp.stack([x, 1 - x], axis)
 
 
 @step(axis_and(1, 2, 7))
-def pad(x, axis, by):
+def pad(x: Array, axis: int, by: int) -> Array:
     return jnp.pad(x, [(by, by // 2) if n == axis else (0, 0) for n in range(x.ndim)])
 
 
 @step(axis_and(1, 3))
-def wrap(x, axis, by):
+def wrap(x: Array, axis: int, by: int) -> Array:
     """Padded by the elements at its other end."""
     return jnp.pad(x, [(by, by) if n == axis else (0, 0) for n in range(x.ndim)], mode="wrap")
 
 
 @step(axis_and(1, -1, 5))
-def roll(x, axis, by):
+def roll(x: Array, axis: int, by: int) -> Array:
     return x - jnp.roll(x, by, axis) / 2
 
 
 @step(axis)
-def flip(x, axis):
+def flip(x: Array, axis: int) -> Array:
     return jnp.flip(x, axis)
 
 
 @step(axis_and(2, 3))
-def repeat(x, axis, times):
+def repeat(x: Array, axis: int, times: int) -> Array:
     return jnp.repeat(x, times, axis)
 
 
 @step(axis_and(2, 3))
-def tile(x, axis, times):
+def tile(x: Array, axis: int, times: int) -> Array:
     return jnp.tile(x, [times if n == axis else 1 for n in range(x.ndim)])
 
 
 @step(axis_and(2, 100, 1000), lambda shape, axis, count: Operand((count,), shape[axis]))
-def take(x, indices, axis, count):
+def take(x: Array, indices: Array, axis: int, count: int) -> Array:
     return jnp.take(x, indices, axis)
 
 
 @step(axis, lambda shape, axis: Operand(shape, shape[axis]))
-def take_along(x, indices, axis):
+def take_along(x: Array, indices: Array, axis: int) -> Array:
     return jnp.take_along_axis(x, indices, axis)
 
 
 @step(axis, lambda shape, axis: Operand((), shape[axis]))
-def row(x, index, axis):
+def row(x: Array, index: Array, axis: int) -> Array:
     """One row, at an index that only the call knows, subtracted from the others."""
     return x - lax.dynamic_slice_in_dim(x, index, 1, axis)
 
 
 @step(axis, lambda shape, axis: Operand((), shape[axis]))
-def update(x, index, axis):
+def update(x: Array, index: Array, axis: int) -> Array:
     return lax.dynamic_update_slice_in_dim(x, lax.slice_in_dim(x, 0, 1, axis=axis) + 1, index, axis)
 
 
 @step(axis_and(4, 64, 1000), lambda shape, axis, count: Operand((shape[axis],), count))
-def segment_sums(x, segments, axis, count):
+def segment_sums(x: Array, segments: Array, axis: int, count: int) -> Array:
     return jnp.moveaxis(jax.ops.segment_sum(jnp.moveaxis(x, axis, 0), segments, count), 0, axis)
 
 
@@ -278,77 +278,77 @@ def segment_sums(x, segments, axis, count):
 
 
 @step(axis_of_several)
-def mean(x, axis):
+def mean(x: Array, axis: int) -> Array:
     return x.mean(axis)
 
 
 @step(axis_of_several)
-def maximum(x, axis):
+def maximum(x: Array, axis: int) -> Array:
     return x.max(axis)
 
 
 @step(axis_of_several, leaps=True)
-def argmax(x, axis):
+def argmax(x: Array, axis: int) -> Array:
     return jnp.argmax(x, axis).astype(x.dtype) / x.shape[axis]
 
 
 @step(axis_of_several)
-def norm(x, axis):
+def norm(x: Array, axis: int) -> Array:
     return jnp.sqrt((x * x).sum(axis))
 
 
 @step(axis_of_several)
-def logsumexp(x, axis):
+def logsumexp(x: Array, axis: int) -> Array:
     return jax.nn.logsumexp(x, axis)
 
 
 @step(axis)
-def center(x, axis):
+def center(x: Array, axis: int) -> Array:
     return x - x.mean(axis, keepdims=True)
 
 
 @step(axis)
-def normalize(x, axis):
+def normalize(x: Array, axis: int) -> Array:
     return (x - x.mean(axis, keepdims=True)) / jnp.sqrt(x.var(axis, keepdims=True) + 1e-3)
 
 
 @step(axis)
-def softmax(x, axis):
+def softmax(x: Array, axis: int) -> Array:
     return jax.nn.softmax(x, axis)
 
 
 @step(axis)
-def cumulative_sum(x, axis):
+def cumulative_sum(x: Array, axis: int) -> Array:
     return jnp.cumsum(x, axis) / x.shape[axis]
 
 
 @step(axis)
-def cumulative_maximum(x, axis):
+def cumulative_maximum(x: Array, axis: int) -> Array:
     return lax.cummax(x, axis)
 
 
 @step(axis)
-def sort(x, axis):
+def sort(x: Array, axis: int) -> Array:
     return jnp.sort(x, axis)
 
 
 @step(axis_and(2, 5))
-def moving_average(x, axis, width):
+def moving_average(x: Array, axis: int, width: int) -> Array:
     window = [width if n == axis else 1 for n in range(x.ndim)]
     return lax.reduce_window(x, jnp.zeros((), x.dtype), lax.add, window, [1] * x.ndim, "VALID") / width
 
 
 @step(axis_and(2, 3))
-def pool(x, axis, width):
+def pool(x: Array, axis: int, width: int) -> Array:
     window = [width if n == axis else 1 for n in range(x.ndim)]
     return lax.reduce_window(x, jnp.array(-jnp.inf, x.dtype), lax.max, window, window, "VALID")
 
 
 @step(axis)
-def recurrence(x, axis):
+def recurrence(x: Array, axis: int) -> Array:
     """A filter of one pole."""
 
-    def iterate(state, now):
+    def iterate(state: Array, now: Array) -> tuple[Array, Array]:
         state = state * 0.9 + now
         return state, state / 10
 
@@ -357,7 +357,7 @@ def recurrence(x, axis):
 
 
 @step(no_number)
-def iterate(x):
+def iterate(x: Array) -> Array:
     return lax.fori_loop(0, 5, lambda _, y: y - 0.1 * jnp.sin(y), x)
 
 
@@ -365,30 +365,30 @@ def iterate(x):
 
 
 @step(axis_and(1, 8, 33, 64), lambda shape, axis, width: Operand((shape[axis], width)))
-def dot(x, y, axis, width):
+def dot(x: Array, y: Array, axis: int, width: int) -> Array:
     return jnp.tensordot(x, y, ((axis,), (0,))) / x.shape[axis] ** 0.5
 
 
 @step(axis_of_several)
-def gram(x, axis):
+def gram(x: Array, axis: int) -> Array:
     """The products of all pairs of rows of a matrix, for each of the matrices."""
     axis = min(axis, x.ndim - 2)
     return jnp.einsum("...ik,...jk->...ij", jnp.moveaxis(x, axis, -2), jnp.moveaxis(x, axis, -2)) / x.shape[-1]
 
 
 @step(no_number, lambda shape: Operand(shape[:-1]))
-def inner(x, y):
+def inner(x: Array, y: Array) -> Array:
     """The last axis weighted by a second array, for each index of the others."""
     return jnp.einsum("...k,...->k", x, y) / y.size**0.5 if y.ndim else x * y
 
 
 @step(axis_and(3, 8))
-def convolve(x, axis, width):
+def convolve(x: Array, axis: int, width: int) -> Array:
     taps = (jnp.arange(width) + 1).astype(x.dtype) / width
     rows = jnp.moveaxis(x, axis, -1)
     full = lax.conv_general_dilated(rows.reshape(-1, 1, rows.shape[-1]), taps[None, None], (1,), "SAME")
     return jnp.moveaxis(full.reshape(rows.shape), -1, axis) / width
 
 
-def _spread(y: Any, rank: int, axis: int) -> Any:
+def _spread(y: Array, rank: int, axis: int) -> Array:
     return y.reshape([-1 if n == axis else 1 for n in range(rank)])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
-from jax import lax
+import numpy as np
+from jax import Array, lax
 
 from .sweep import NUMBERS, Axis, Point, array, by_shapes_of_all, by_type, sweep
 
@@ -26,27 +27,27 @@ SKEWED = (
     by_shapes_of_all(SKEWED, name="uneven shapes"),
     by_type(NUMBERS, (300, 300), 2),
 )
-def product(a, b):
+def product(a: Array, b: Array) -> Array:
     return a @ b
 
 
 @sweep("products", by_shapes_of_all(tuple(((m, 100_000), (n, 100_000)) for m, n in ((1, 4), (2, 2), (4, 4), (16, 16)))))
-def product_of_long_rows(a, b):
+def product_of_long_rows(a: Array, b: Array) -> Array:
     return a @ b.T
 
 
 @sweep("products", by_type(("bf16", "f32", "f64"), (1000, 1000), 2))
-def product_with_vector(a, b):
+def product_with_vector(a: Array, b: Array) -> Array:
     return a @ b[0]
 
 
 @sweep("products", by_type(("s8", "bf16", "f16"), (512, 512), 2))
-def product_in_wider_type(a, b):
+def product_in_wider_type(a: Array, b: Array) -> Array:
     return jnp.matmul(a, b, preferred_element_type=jnp.int32 if a.dtype.kind == "i" else jnp.float32)
 
 
 @sweep("products", by_shapes_of_all(SQUARES[3:]))
-def product_of_transposes(a, b):
+def product_of_transposes(a: Array, b: Array) -> Array:
     return a.T @ b.T
 
 
@@ -62,22 +63,22 @@ BATCHES = (
 
 
 @sweep("products", by_shapes_of_all(BATCHES))
-def batched_product(a, b):
+def batched_product(a: Array, b: Array) -> Array:
     return a @ b
 
 
 @sweep("products", by_shapes_of_all([((n,), (n,)) for n in (10, 1000, 16_384, 1_000_000)]))
-def inner_product(a, b):
+def inner_product(a: Array, b: Array) -> Array:
     return a @ b
 
 
 @sweep("products", by_shapes_of_all([((n,), (n,)) for n in (10, 100, 1000, 3000)]))
-def outer_product(a, b):
+def outer_product(a: Array, b: Array) -> Array:
     return jnp.outer(a, b)
 
 
 @sweep("products", by_shapes_of_all([((8, 64, 32, 16), (8, 32, 64, 16)), ((64, 8, 128, 8), (64, 128, 8, 8))]))
-def contraction(a, b):
+def contraction(a: Array, b: Array) -> Array:
     return jnp.einsum("abcd,acbe->ade", a, b)
 
 
@@ -86,7 +87,9 @@ def _convolutions(*cases: tuple[int, int, int, int, int, int]) -> Axis:
     points = []
     for batch, side, before, after, window, stride in cases:
 
-        def arguments(batch=batch, side=side, before=before, after=after, window=window):
+        def arguments(
+            batch: int = batch, side: int = side, before: int = before, after: int = after, window: int = window
+        ) -> list[np.ndarray]:
             return [array((batch, side, side, before)), array((window, window, before, after), seed=1)]
 
         label = f"{batch}x{side}x{side}x{before} to {after}, {window}x{window} / {stride}"
@@ -106,17 +109,17 @@ CONVOLUTIONS = _convolutions(
 
 
 @sweep("products", CONVOLUTIONS)
-def convolution(x, w, stride):
+def convolution(x: Array, w: Array, stride: int) -> Array:
     return lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
 @sweep("products", by_shapes_of_all([((8, 56, 56, c), (3, 3, 1, c)) for c in (3, 16, 64, 256)]))
-def convolution_of_each_feature(x, w):
+def convolution_of_each_feature(x: Array, w: Array) -> Array:
     return lax.conv_general_dilated(
         x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=x.shape[-1]
     )
 
 
 @sweep("products", by_shapes_of_all([((1, 1, n), (1, 1, k)) for n, k in ((1000, 5), (100_000, 31), (100_000, 257))]))
-def filtered_signal(x, w):
+def filtered_signal(x: Array, w: Array) -> Array:
     return lax.conv_general_dilated(x, w, (1,), "SAME")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -83,13 +84,13 @@ def by_shape(
     """Arrays of these shapes, `arrays` of each."""
     points = []
     for shape in shapes:
-        points.append(Point("x".join(map(str, shape)), lambda s=shape: _several(s, type_, arrays), type_))
+        points.append(Point("x".join(map(str, shape)), partial(_several, shape, type_, arrays), type_))
     return Axis(name, tuple(points))
 
 
 def by_type(types: Sequence[str] = NUMBERS, shape: Sequence[int] = (1000, 1000), arrays: int = 1) -> Axis:
     """Arrays of one shape, of these types."""
-    return Axis("type", tuple(Point(t, lambda t=t: _several(shape, t, arrays), t) for t in types))
+    return Axis("type", tuple(Point(t, partial(_several, shape, t, arrays), t) for t in types))
 
 
 def by_shapes_of_all(shapes: Sequence[Sequence[Sequence[int]]], type_: str = "f32", name: str = "shapes") -> Axis:
@@ -97,7 +98,7 @@ def by_shapes_of_all(shapes: Sequence[Sequence[Sequence[int]]], type_: str = "f3
     points = []
     for several in shapes:
         label = " ".join("x".join(map(str, shape)) for shape in several)
-        points.append(Point(label, lambda s=several: [array(d, type_, n) for n, d in enumerate(s)], type_))
+        points.append(Point(label, partial(_of_shapes, several, type_), type_))
     return Axis(name, tuple(points))
 
 
@@ -109,7 +110,15 @@ def by_number(argument: str, numbers: Sequence[int], shape: Sequence[int] = (100
 
 def by_argument(name: str, numbers: Sequence[int], shape: Sequence[int] = (16,)) -> Axis:
     """An array of one shape, and a number that only a call knows: s32[], the function's last argument."""
-    return Axis(name, tuple(Point(str(n), lambda n=n: [array(shape), np.int32(n)]) for n in numbers))
+    return Axis(name, tuple(Point(str(n), partial(_with_number, shape, n)) for n in numbers))
+
+
+def _of_shapes(shapes: Sequence[Sequence[int]], type_: str) -> list[np.ndarray]:
+    return [array(shape, type_, seed) for seed, shape in enumerate(shapes)]
+
+
+def _with_number(shape: Sequence[int], number: int) -> list[np.ndarray | np.int32]:
+    return [array(shape), np.int32(number)]
 
 
 def _several(shape: Sequence[int], type_: str, arrays: int) -> list[np.ndarray]:

@@ -60,6 +60,7 @@ def load(name: str) -> Framework:
     """The framework of a name; ImportError says what is not installed, or does not load."""
     source = FRAMEWORKS[name]
     try:
-        return getattr(importlib.import_module(f".{source.module}", __package__), source.maker)()
+        maker: type[Framework] = getattr(importlib.import_module(f".{source.module}", __package__), source.maker)
+        return maker()
     except (ImportError, OSError) as problem:
         raise ImportError(f"{problem} (pip install {source.packages})") from problem

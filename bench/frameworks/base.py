@@ -10,7 +10,7 @@ Operations that a framework does not have raise NotImplementedError, and its cel
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,21 @@ from ..parameter_trees import map_tree
 
 Array = Any
 Tree = Any
+Function = Callable[..., Any]  # of arrays and trees of them
+
+
+_Kind = TypeVar("_Kind", bound="type[Framework]")
+
+
+def with_functions(source: object, names: str) -> Callable[[_Kind], _Kind]:
+    """A decorator that takes functions of these names, of a module or a class, as a framework's operations."""
+
+    def take(framework: _Kind) -> _Kind:
+        for name in names.split():
+            setattr(framework, name, staticmethod(getattr(source, name)))
+        return framework
+
+    return take
 
 
 class Framework:
@@ -35,7 +50,7 @@ class Framework:
         """NumPy arrays as the framework's own."""
         raise NotImplementedError
 
-    def compile(self, function: Callable, trains: bool) -> Callable:
+    def compile(self, function: Function, trains: bool) -> Function:
         """The function of placed arguments as this framework runs it; `trains`: it computes gradients."""
         return function
 
@@ -48,7 +63,7 @@ class Framework:
 
     # Required operations: as in NumPy, except where stated otherwise.
 
-    def value_and_grad(self, loss: Callable, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
+    def value_and_grad(self, loss: Function, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
         """(loss(parameters, *arguments), its gradient by the parameters)."""
         raise NotImplementedError
 
@@ -134,11 +149,11 @@ class Framework:
 
     # Operations with a default implementation.
 
-    def map(self, function: Callable, tree: Tree, *others: Tree) -> Tree:
+    def map(self, function: Function, tree: Tree, *others: Tree) -> Tree:
         """function(leaf, ...) for each leaf: an optimiser's update."""
         return map_tree(function, tree, *others)
 
-    def loop(self, count: int, body: Callable, state: Tree) -> Tree:
+    def loop(self, count: int, body: Function, state: Tree) -> Tree:
         """body(state), repeated `count` times."""
         for _ in range(count):
             state = body(state)
@@ -146,7 +161,7 @@ class Framework:
 
     def side(self, filters: Array) -> int:
         """The height and width of filters."""
-        return filters.shape[0]
+        return int(filters.shape[0])
 
     def relu(self, x: Array) -> Array:
         return self.maximum(x, 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,26 +9,24 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .base import Array, Framework, Tree
+from .base import Array, Framework, Function, Tree, with_functions
 
 jax.config.update("jax_platforms", "cpu")
 
 _IMAGES = ("NHWC", "HWIO", "NHWC")
 
 
+@with_functions(
+    jnp,
+    "exp log tanh sqrt where maximum sum mean max argmin reshape transpose concatenate stack split pad zeros sort "
+    "cumsum arange",
+)
+@with_functions(jax.nn, "relu sigmoid gelu softmax log_softmax")
 class Jax(Framework):
     """jax.jit."""
 
     name = "jax"
     packages = ("jax", "jaxlib")
-
-    exp, log, tanh, sqrt, where = map(staticmethod, (jnp.exp, jnp.log, jnp.tanh, jnp.sqrt, jnp.where))
-    maximum, sum, mean, max, argmin = map(staticmethod, (jnp.maximum, jnp.sum, jnp.mean, jnp.max, jnp.argmin))
-    reshape, transpose, concatenate = map(staticmethod, (jnp.reshape, jnp.transpose, jnp.concatenate))
-    stack, split, pad, zeros = map(staticmethod, (jnp.stack, jnp.split, jnp.pad, jnp.zeros))
-    sort, cumsum, arange = map(staticmethod, (jnp.sort, jnp.cumsum, jnp.arange))
-    relu, sigmoid, gelu = map(staticmethod, (jax.nn.relu, jax.nn.sigmoid, jax.nn.gelu))
-    softmax, log_softmax = map(staticmethod, (jax.nn.softmax, jax.nn.log_softmax))
 
     def wide_types(self, on: bool) -> None:
         jax.config.update("jax_enable_x64", on)
@@ -37,16 +34,18 @@ class Jax(Framework):
     def place(self, tree: Tree) -> Tree:
         return jax.tree.map(jax.device_put, tree)
 
-    def compile(self, function: Callable, trains: bool) -> Callable:
-        return jax.jit(function)
+    def compile(self, function: Function, trains: bool) -> Function:
+        compiled: Function = jax.jit(function)
+        return compiled
 
     def wait(self, results: Tree) -> None:
         jax.block_until_ready(results)
 
-    def value_and_grad(self, loss: Callable, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
-        return jax.value_and_grad(loss)(parameters, *arguments)
+    def value_and_grad(self, loss: Function, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
+        value, gradient = jax.value_and_grad(loss)(parameters, *arguments)
+        return value, gradient
 
-    def loop(self, count: int, body: Callable, state: Tree) -> Tree:
+    def loop(self, count: int, body: Function, state: Tree) -> Tree:
         return lax.fori_loop(0, count, lambda _, s: body(s), state)
 
     def take(self, table: Array, rows: Array) -> Array:
@@ -105,10 +104,11 @@ class Refxla(Jax):
     def place(self, tree: Tree) -> Tree:
         return jax.tree.map(np.asarray, tree)
 
-    def compile(self, function: Callable, trains: bool) -> Callable:
+    def compile(self, function: Function, trains: bool) -> Function:
         import refxla
 
-        return refxla.compile(jax.jit(function), without=self.without, device=self.device)
+        compiled: Function = refxla.compile(jax.jit(function), without=self.without, device=self.device)
+        return compiled
 
     def wait(self, results: Tree) -> None:
         """Results are there when the call returns."""

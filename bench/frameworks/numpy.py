@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ..parameter_trees import map_tree
-from .base import Array, Framework, Tree
+from .base import Array, Framework, Function, Tree, with_functions
 
 
+@with_functions(
+    np,
+    "exp log tanh sqrt where maximum sum mean max argmin reshape transpose concatenate stack split pad sort cumsum",
+)
 class Numpy(Framework):
     """Without convolutions, pooling and gradients."""
 
     name = "numpy"
     packages = ("numpy",)
 
-    exp, log, tanh, sqrt, where = map(staticmethod, (np.exp, np.log, np.tanh, np.sqrt, np.where))
-    maximum, sum, mean, max, argmin = map(staticmethod, (np.maximum, np.sum, np.mean, np.max, np.argmin))
-    reshape, transpose, concatenate = map(staticmethod, (np.reshape, np.transpose, np.concatenate))
-    stack, split, pad, sort, cumsum = map(staticmethod, (np.stack, np.split, np.pad, np.sort, np.cumsum))
-
     def place(self, tree: Tree) -> Tree:
         return tree
 
-    def compile(self, function: Callable, trains: bool) -> Callable:
+    def compile(self, function: Function, trains: bool) -> Function:
         if trains:
             raise NotImplementedError("NumPy takes no gradients")
         return lambda *arguments: _whole(function(*arguments))

@@ -7,7 +7,6 @@ batch-norms and elementwise operations use them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 from ..parameter_trees import leaves, map_tree, rebuild
-from .base import Array, Framework, Tree
+from .base import Array, Framework, Function, Tree
 
 OPSET = 20
 _TYPES = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32, "int64": TensorProto.INT64}
@@ -58,9 +57,12 @@ class Graph:
 class Symbol:
     """A value of the graph. `first`: the same image with its features first; then `raw` is computed on first use."""
 
-    def __init__(self, graph: Graph, raw: str, shape: Any, dtype: Any, value: Any = None, first: Any = None) -> None:
+    def __init__(
+        self, graph: Graph, raw: str, shape: Any, dtype: Any, value: Any = None, first: Symbol | None = None
+    ) -> None:
         self.graph, self.raw, self.shape, self.dtype = graph, raw, tuple(shape), np.dtype(dtype)
-        self.value, self.first = value, first
+        self.value: Any = value
+        self.first: Symbol | None = first
 
     @property
     def name(self) -> str:
@@ -78,8 +80,9 @@ class Symbol:
     def binary(self, op: str, other: Any, dtype: Any = None, swap: bool = False) -> Symbol:
         a, b = (self, other) if not swap else (other, self)
         pair = [x if isinstance(x, Symbol) else self.graph.constant(np.asarray(x, self.dtype)) for x in (a, b)]
-        if all(x.first is not None for x in pair) and pair[0].shape == pair[1].shape:
-            return _image(pair[0].first.binary(op, pair[1].first, dtype))
+        left, right = (x.first for x in pair)
+        if left is not None and right is not None and pair[0].shape == pair[1].shape:
+            return _image(left.binary(op, right, dtype))
         shape = np.broadcast_shapes(pair[0].shape, pair[1].shape)
         return self.graph.node(op, pair, shape, dtype or pair[0].dtype)
 
@@ -175,7 +178,7 @@ class OnnxRuntime(Framework):
     def place(self, tree: Tree) -> Tree:
         return map_tree(np.asarray, tree)
 
-    def compile(self, function: Callable, trains: bool) -> Callable:
+    def compile(self, function: Function, trains: bool) -> Function:
         if trains:
             raise NotImplementedError("ONNX Runtime is measured on forward passes")
         return _Session(self, function)
@@ -315,7 +318,7 @@ class OnnxRuntime(Framework):
 class _Session:
     """The function's graph, recorded at the first call."""
 
-    def __init__(self, framework: OnnxRuntime, function: Callable) -> None:
+    def __init__(self, framework: OnnxRuntime, function: Function) -> None:
         self.framework, self.function = framework, function
         self.session: Any = None
 
@@ -326,7 +329,7 @@ class _Session:
         flat = self.session.run(None, dict(zip(self.names, inputs, strict=True)))
         return rebuild(self.results, iter(flat))
 
-    def _build(self, arguments: tuple) -> None:
+    def _build(self, arguments: tuple[Tree, ...]) -> None:
         graph = self.framework.graph = Graph()
         symbols = [map_tree(graph.constant if isinstance(a, dict) else graph.input, a) for a in arguments]
         self.results = self.function(*symbols)

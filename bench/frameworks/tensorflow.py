@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -12,9 +11,12 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 import tensorflow as tf
 
 from ..parameter_trees import leaves, map_tree, rebuild
-from .base import Array, Framework, Tree
+from .base import Array, Framework, Function, Tree, with_functions
 
 
+@with_functions(tf, "exp tanh sqrt where reshape transpose stack split pad zeros sort cumsum maximum argmin sigmoid")
+@with_functions(tf.math, "log")
+@with_functions(tf.nn, "relu softmax log_softmax")
 class TensorFlow(Framework):
     """A graph."""
 
@@ -22,11 +24,7 @@ class TensorFlow(Framework):
     packages = ("tensorflow-cpu", "tensorflow")
     compiled = False
 
-    exp, log, tanh, sqrt, where = map(staticmethod, (tf.exp, tf.math.log, tf.tanh, tf.sqrt, tf.where))
-    reshape, transpose, concatenate, stack = map(staticmethod, (tf.reshape, tf.transpose, tf.concat, tf.stack))
-    split, pad, zeros, sort, cumsum = map(staticmethod, (tf.split, tf.pad, tf.zeros, tf.sort, tf.cumsum))
-    maximum, argmin, relu, sigmoid = map(staticmethod, (tf.maximum, tf.argmin, tf.nn.relu, tf.sigmoid))
-    softmax, log_softmax = map(staticmethod, (tf.nn.softmax, tf.nn.log_softmax))
+    concatenate = staticmethod(tf.concat)
 
     def __init__(self) -> None:
         count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -36,8 +34,9 @@ class TensorFlow(Framework):
     def place(self, tree: Tree) -> Tree:
         return map_tree(tf.constant, tree)
 
-    def compile(self, function: Callable, trains: bool) -> Callable:
-        return tf.function(function, jit_compile=self.compiled, autograph=False)
+    def compile(self, function: Function, trains: bool) -> Function:
+        compiled: Function = tf.function(function, jit_compile=self.compiled, autograph=False)
+        return compiled
 
     def numpy(self, tree: Tree) -> Tree:
         return map_tree(lambda x: x.numpy(), tree)
@@ -46,14 +45,14 @@ class TensorFlow(Framework):
         for leaf in leaves(results):
             leaf.numpy()  # for a tensor in the host's memory, a view
 
-    def value_and_grad(self, loss: Callable, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
+    def value_and_grad(self, loss: Function, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
         with tf.GradientTape() as tape:
             tape.watch(list(leaves(parameters)))
             value = loss(parameters, *arguments)
         gradients = tape.gradient(value, list(leaves(parameters)))
         return value, rebuild(parameters, iter([tf.convert_to_tensor(g) for g in gradients]))
 
-    def loop(self, count: int, body: Callable, state: Tree) -> Tree:
+    def loop(self, count: int, body: Function, state: Tree) -> Tree:
         def step(n: Array, state: Tree) -> tuple[Array, Tree]:
             return n + 1, body(state)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,33 +18,31 @@ pyopencl.get_platforms()  # pyopencl tells the bundled loader where PoCL is
 from tinygrad import Tensor, TinyJit, dtypes  # noqa: E402
 
 from ..parameter_trees import leaves, map_tree, rebuild  # noqa: E402
-from .base import Array, Framework, Tree  # noqa: E402
+from .base import Array, Framework, Function, Tree, with_functions  # noqa: E402
 
 
+@with_functions(Tensor, "exp log tanh sqrt maximum reshape cumsum relu sigmoid softmax log_softmax argmin pad")
 class Tinygrad(Framework):
     """A jitted function of tensors."""
 
     name = "tinygrad"
     packages = ("tinygrad",)
 
-    exp, log, tanh, sqrt = map(staticmethod, (Tensor.exp, Tensor.log, Tensor.tanh, Tensor.sqrt))
-    maximum, reshape, cumsum = map(staticmethod, (Tensor.maximum, Tensor.reshape, Tensor.cumsum))
-    relu, sigmoid, softmax = map(staticmethod, (Tensor.relu, Tensor.sigmoid, Tensor.softmax))
-    log_softmax, argmin, pad = map(staticmethod, (Tensor.log_softmax, Tensor.argmin, Tensor.pad))
     transpose = staticmethod(Tensor.permute)
 
     def place(self, tree: Tree) -> Tree:
         # a scalar must have its own memory, too
         return map_tree(lambda a: Tensor(np.asarray(a)).clone().realize(), tree)
 
-    def compile(self, function: Callable, trains: bool) -> Callable:
+    def compile(self, function: Function, trains: bool) -> Function:
         def call(*arguments: Any) -> Tree:
             results = function(*arguments)
             flat = [leaf.contiguous() for leaf in leaves(results)]
             Tensor.realize(*flat)
             return rebuild(results, iter(flat))
 
-        return TinyJit(call)
+        compiled: Function = TinyJit(call)
+        return compiled
 
     def wait(self, results: Tree) -> None:
         from tinygrad import Device
@@ -55,11 +52,11 @@ class Tinygrad(Framework):
     def numpy(self, tree: Tree) -> Tree:
         return map_tree(Tensor.numpy, tree)
 
-    def value_and_grad(self, loss: Callable, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
+    def value_and_grad(self, loss: Function, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
         value = loss(parameters, *arguments)
         return value, rebuild(parameters, iter(value.gradient(*leaves(parameters))))
 
-    def loop(self, count: int, body: Callable, state: Tree) -> Tree:
+    def loop(self, count: int, body: Function, state: Tree) -> Tree:
         for _ in range(count):
             state = map_tree(Tensor.contiguous, body(state))
         return state

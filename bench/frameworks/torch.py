@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,17 @@ import torch
 from torch.nn import functional
 
 from ..parameter_trees import leaves, map_tree, named_leaves, rebuild
-from .base import Array, Framework, Tree
+from .base import Array, Framework, Function, Tree, with_functions
 
 
+@with_functions(torch, "exp log tanh where stack argmin cumsum relu sigmoid")
 class Torch(Framework):
     """Eager. Filters have the layout that PyTorch prefers for images whose features are innermost (channels last)."""
 
     name = "torch"
     packages = ("torch",)
 
-    exp, log, tanh, where = map(staticmethod, (torch.exp, torch.log, torch.tanh, torch.where))
-    stack, argmin, cumsum = map(staticmethod, (torch.stack, torch.argmin, torch.cumsum))
-    concatenate, relu, sigmoid = map(staticmethod, (torch.cat, torch.relu, torch.sigmoid))
+    concatenate = staticmethod(torch.cat)
 
     def __init__(self) -> None:
         torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
@@ -42,7 +40,7 @@ class Torch(Framework):
         ]
         return rebuild(tree, iter([np.asarray(leaf) for leaf in flat]))
 
-    def compile(self, function: Callable, trains: bool) -> Callable:
+    def compile(self, function: Function, trains: bool) -> Function:
         if trains:
             return function
 
@@ -52,13 +50,13 @@ class Torch(Framework):
 
         return call
 
-    def value_and_grad(self, loss: Callable, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
+    def value_and_grad(self, loss: Function, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
         parameters = map_tree(lambda p: p.detach().requires_grad_(), parameters)
         value = loss(parameters, *arguments)
         gradients = torch.autograd.grad(value, list(leaves(parameters)))
         return value.detach(), rebuild(parameters, iter(gradients))
 
-    def map(self, function: Callable, tree: Tree, *others: Tree) -> Tree:
+    def map(self, function: Function, tree: Tree, *others: Tree) -> Tree:
         with torch.no_grad():
             return map_tree(function, tree, *others)
 
@@ -105,7 +103,7 @@ class Torch(Framework):
         return torch.sort(x).values
 
     def side(self, filters: Array) -> int:
-        return filters.shape[2]
+        return int(filters.shape[2])
 
     def convolve(self, x: Array, filters: Array, stride: int, padding: int, groups: int = 1) -> Array:
         y = functional.conv2d(x.permute(0, 3, 1, 2), filters, None, stride, padding, 1, groups)
@@ -159,20 +157,20 @@ class TorchCompile(Torch):
 
     def __init__(self) -> None:
         super().__init__()
-        self._compiled: dict[str, Callable] = {}
+        self._compiled: dict[str, Function] = {}
 
-    def compile(self, function: Callable, trains: bool) -> Callable:
+    def compile(self, function: Function, trains: bool) -> Function:
         self._compiled.clear()
         torch._dynamo.reset()
         return super().compile(function if trains else torch.compile(function, dynamic=False), trains)
 
-    def _once(self, what: str, function: Callable) -> Callable:
+    def _once(self, what: str, function: Function) -> Function:
         """The function compiled at its first call; later ones are new closures of the same code."""
         if what not in self._compiled:
             self._compiled[what] = torch.compile(function, dynamic=False)
         return self._compiled[what]
 
-    def value_and_grad(self, loss: Callable, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
+    def value_and_grad(self, loss: Function, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
         return super().value_and_grad(self._once("loss", loss), parameters, *arguments)
 
     def lstm(self, *arguments: Array) -> Array:

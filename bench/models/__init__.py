@@ -6,7 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..frameworks.base import Function
 from . import convolutional, dense, kernels, science, sequences
+
+Sizes = dict[str, int]
+Arguments = Callable[..., list[Any]]  # of sizes
 
 
 @dataclass(frozen=True)
@@ -19,28 +23,32 @@ class Entry:
 
     name: str
     group: str  # "kernels", "models" or "science"
-    function: Callable[..., Any]
-    arguments: Callable[..., list[Any]]
-    sizes: dict[str, int]
-    small: dict[str, int]
+    function: Function
+    arguments: Arguments
+    sizes: Sizes
+    small: Sizes
     trains: bool = False
     bound: float = field(default=2e-3)
     x64: bool = False
 
 
-def _kernel(name: str, function: Callable, arguments: Callable, sizes: dict, small: dict, bound: float = 1e-4) -> Entry:
+def _kernel(
+    name: str, function: Function, arguments: Arguments, sizes: Sizes, small: Sizes, bound: float = 1e-4
+) -> Entry:
     return Entry(name, "kernels", function, arguments, sizes, small, False, bound)
 
 
-def _science(name: str, function: Callable, arguments: Callable, sizes: dict, small: dict) -> Entry:
+def _science(name: str, function: Function, arguments: Arguments, sizes: Sizes, small: Sizes) -> Entry:
     return Entry(name, "science", function, arguments, sizes, small)
 
 
-def _forward(name: str, function: Callable, arguments: Callable, sizes: dict, small: dict) -> Entry:
+def _forward(name: str, function: Function, arguments: Arguments, sizes: Sizes, small: Sizes) -> Entry:
     return Entry(name, "models", function, arguments, sizes, small)
 
 
-def _step(name: str, function: Callable, arguments: Callable, sizes: dict, small: dict, bound: float = 5e-3) -> Entry:
+def _step(
+    name: str, function: Function, arguments: Arguments, sizes: Sizes, small: Sizes, bound: float = 5e-3
+) -> Entry:
     return Entry(name + " step", "models", function, arguments, sizes, small, True, bound)
 
 

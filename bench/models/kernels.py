@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..frameworks.base import Array, Framework
 from .values import integers, normal
 
@@ -50,25 +52,25 @@ def scatter_add(xp: Framework, x: Array, rows: Array, updates: Array) -> Array:
     return xp.scatter_add(x, rows, updates)
 
 
-def one(n: int) -> list:
+def one(n: int) -> list[np.ndarray]:
     return [normal(n)]
 
 
-def three(n: int) -> list:
+def three(n: int) -> list[np.ndarray]:
     return [normal(n, seed=seed) for seed in range(3)]
 
 
-def matrix(rows: int, columns: int) -> list:
+def matrix(rows: int, columns: int) -> list[np.ndarray]:
     return [normal(rows, columns)]
 
 
-def matrices(n: int) -> list:
+def matrices(n: int) -> list[np.ndarray]:
     return [normal(n, n), normal(n, n, seed=1)]
 
 
-def rows_and_features(rows: int, columns: int) -> list:
+def rows_and_features(rows: int, columns: int) -> list[np.ndarray]:
     return [normal(rows, columns), 1 + normal(columns) / 10, normal(columns) / 10]
 
 
-def table_and_updates(rows: int, columns: int, updates: int) -> list:
+def table_and_updates(rows: int, columns: int, updates: int) -> list[np.ndarray]:
     return [normal(rows, columns), integers(0, rows, updates), normal(updates, columns, seed=1)]

@@ -43,7 +43,8 @@ def nbody(xp: Framework, positions: Array, velocities: Array, masses: Array) -> 
         positions = positions + INTERVAL * velocities
         return positions, velocities + 0.5 * INTERVAL * acceleration(positions)
 
-    return xp.loop(STEPS, step, (positions, velocities))
+    results: tuple[Array, Array] = xp.loop(STEPS, step, (positions, velocities))
+    return results
 
 
 def nbody_arguments(bodies: int) -> list[Any]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from ..frameworks.base import Array, Framework, Tree
+from ..frameworks.base import Array, Framework, Function, Tree
 from ..parameter_trees import map_tree
 
 RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-7
 
 
-def sgd(loss: Callable) -> Callable:
+def sgd(loss: Function) -> Function:
     """A step(xp, parameters, *batch) -> (loss, parameters) by plain gradient descent."""
 
     def step(xp: Framework, parameters: Tree, *batch: Array) -> tuple[Array, Tree]:
@@ -22,7 +20,7 @@ def sgd(loss: Callable) -> Callable:
     return step
 
 
-def adam(loss: Callable) -> Callable:
+def adam(loss: Function) -> Function:
     """A step(xp, state, *batch) -> (loss, state) by Adam; `adam_state` creates a state."""
 
     def step(xp: Framework, state: Tree, *batch: Array) -> tuple[Array, Tree]:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
-from .inputs import grid, image, normal, uniform
+from ..models.values import normal
+from .inputs import grid, image, uniform
 from .registry import program
 
 
 @program("images", image, side=(512, 16))
-def bilinear_resize(pixels):
+def bilinear_resize(pixels: Array) -> Array:
     side = pixels.shape[0]
     return jax.image.resize(pixels, (side * 3 // 4, side * 3 // 4, 3), "bilinear")
 
 
 @program("images", grid, side=(1024, 12))
-def edges_by_sobel(pixels):
+def edges_by_sobel(pixels: Array) -> Array:
     p = jnp.pad(pixels, 1, mode="edge")
     down = p[:-2] + 2 * p[1:-1] + p[2:]
     across = p[:, :-2] + 2 * p[:, 1:-1] + p[:, 2:]
@@ -25,14 +26,14 @@ def edges_by_sobel(pixels):
 
 
 @program("images", grid, side=(1024, 12))
-def histogram_equalization(pixels):
+def histogram_equalization(pixels: Array) -> Array:
     level = jnp.clip((pixels**2 * 256).astype(jnp.int32), 0, 255)
     share = jnp.cumsum(jnp.bincount(level.reshape(-1), length=256)) / pixels.size
     return share[level]
 
 
 @program("images", image, side=(512, 24))
-def gaussian_blur(pixels):
+def gaussian_blur(pixels: Array) -> Array:
     x = jnp.arange(-7, 8) / 3.0
     taps = jnp.exp(-0.5 * x * x)
     taps = taps / taps.sum()
@@ -42,7 +43,7 @@ def gaussian_blur(pixels):
 
 
 @program("images", grid, side=(512, 12))
-def rotation(pixels):
+def rotation(pixels: Array) -> Array:
     side = pixels.shape[0]
     y, x = jnp.indices((side, side)) - side / 2
     c, s = jnp.cos(0.3), jnp.sin(0.3)
@@ -51,11 +52,11 @@ def rotation(pixels):
 
 
 @program("images", lambda side: [(grid(side)[0] > 0.4)], side=(128, 10))
-def connected_components(inside):
+def connected_components(inside: Array) -> Array:
     """Labels are propagated until nothing changes."""
     labels = jnp.where(inside, jnp.arange(inside.size).reshape(inside.shape), -1)
 
-    def iterate(state):
+    def iterate(state: tuple[Array, Array]) -> tuple[Array, Array]:
         labels, _ = state
         p = jnp.pad(labels, 1, constant_values=-1)
         most = jnp.maximum(jnp.maximum(p[:-2, 1:-1], p[2:, 1:-1]), jnp.maximum(p[1:-1, :-2], p[1:-1, 2:]))
@@ -66,7 +67,7 @@ def connected_components(inside):
 
 
 @program("images", image, side=(1024, 8))
-def hue_and_saturation(pixels):
+def hue_and_saturation(pixels: Array) -> Array:
     r, g, b = pixels[..., 0], pixels[..., 1], pixels[..., 2]
     most, least = pixels.max(-1), pixels.min(-1)
     wide = most - least + 1e-6
@@ -75,7 +76,7 @@ def hue_and_saturation(pixels):
 
 
 @program("images", lambda boxes: [grid(boxes)[0][:, :4]], boxes=(400, 8))
-def suppressed_boxes(raw):
+def suppressed_boxes(raw: Array) -> Array:
     """Non-maximum suppression: removes boxes that overlap a better one."""
     corner, size = raw[:, :2], raw[:, 2:4] * 0.3
     low, high = corner, corner + size
@@ -85,20 +86,20 @@ def suppressed_boxes(raw):
     overlap = shared / (area[:, None] + area - shared + 1e-9)
     later = jnp.arange(len(raw))
 
-    def iterate(k, mask):
+    def iterate(k: Array, mask: Array) -> Array:
         return mask & ~(mask[k] & (overlap[k] > 0.3) & (later > k))
 
     return lax.fori_loop(0, len(raw), iterate, jnp.ones(len(raw), bool))
 
 
 @program("images", grid, side=(512, 16))
-def dilation_and_erosion(pixels):
+def dilation_and_erosion(pixels: Array) -> Array:
     wide = lax.reduce_window(pixels, -jnp.inf, lax.max, (5, 5), (1, 1), "SAME")
     return lax.reduce_window(wide, jnp.inf, lax.min, (5, 5), (1, 1), "SAME")
 
 
 @program("images", grid, side=(256, 16))
-def bilateral_filter(pixels):
+def bilateral_filter(pixels: Array) -> Array:
     """Neighbours weighted by distance and by difference in value: two sums over a window, in a Python loop."""
     radius, (height, width) = 5, pixels.shape
     around = jnp.pad(pixels, radius, mode="reflect")
@@ -113,7 +114,7 @@ def bilateral_filter(pixels):
 
 
 @program("images", lambda n: [normal(n, 4), uniform(n, 3) + 0.1, normal(n, 3, seed=1)], n=(100_000, 50))
-def projected_gaussians(turns, scales, centres):
+def projected_gaussians(turns: Array, scales: Array, centres: Array) -> Array:
     """The covariances of Gaussians in the plane of a camera, from quaternions: batches of matrices of 3 x 3."""
     w, x, y, z = jnp.moveaxis(turns / jnp.linalg.norm(turns, axis=-1, keepdims=True), -1, 0)
     rows = [
@@ -136,7 +137,7 @@ def projected_gaussians(turns, scales, centres):
 
 
 @program("images", lambda count: [uniform(count, 64, 64, 16)], count=(8, 1))
-def patches_of_images(pixels):
+def patches_of_images(pixels: Array) -> Array:
     count, height, width, features = pixels.shape
     tiles = pixels.reshape(count, height // 8, 8, width // 8, 8, features).transpose(0, 1, 3, 2, 4, 5)
     return tiles.reshape(count, (height // 8) * (width // 8), -1) - 0.5

@@ -36,7 +36,7 @@ def keys() -> Arrays:
 def positive_definite(n: int) -> np.ndarray:
     """A symmetric matrix f32[n, n] whose eigenvalues lie in about [0.1, 4]."""
     a = normal(n, n, seed=1).astype(np.float64)
-    return (a @ a.T / n + 0.1 * np.eye(n)).astype(np.float32)
+    return np.asarray(a @ a.T / n + 0.1 * np.eye(n), np.float32)
 
 
 def linear_system(n: int) -> Arrays:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 from refxla_spec import text
@@ -72,7 +73,7 @@ class Case:
     infeed: tuple[Value, ...] | None = None
     before: tuple[tuple[Value, ...], ...] = ()
 
-    def __getstate__(self) -> dict:
+    def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # cached values are not pickled
 
     @property

@@ -68,7 +68,14 @@ def structured(
 
 
 def _case(
-    kind: str, opcode: str, variant: str, lines: str, inputs: tuple, before: str, type_: str, header: str = ""
+    kind: str,
+    opcode: str,
+    variant: str,
+    lines: str,
+    inputs: Sequence[np.ndarray],
+    before: str,
+    type_: str,
+    header: str = "",
 ) -> Case:
     name = f"{kind}/{opcode}/{variant}"
     parameters = [f"p{n} = {_entry_shape(value)} parameter({n})" for n, value in enumerate(inputs)]
@@ -148,7 +155,7 @@ def _is_real_or_complex(value: object) -> bool:
 def _every_third_is_zero(value: np.ndarray) -> np.ndarray:
     if not _is_real_or_complex(value) or value.size < 3 or type_of(value).name == "f8e8m0fnu":
         return value
-    changed = value.copy()
+    changed: np.ndarray = value.copy()
     changed.reshape(-1)[::3] = 0
     return changed
 

@@ -8,7 +8,7 @@ patterns; for one with two, all pairs of a table. One case is one operation and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from refxla_spec.accuracy import max_ulp
@@ -46,29 +46,32 @@ def _medium(rule: Operation) -> Iterator[Case]:
         result = result_type(rule, t)
         if result is None:
             continue
-        rng, inputs, lines = seeded(f"edge/{rule.opcode}/medium"), [], []
+        rng, lines = seeded(f"edge/{rule.opcode}/medium"), []
+        inputs: list[np.ndarray] = []
         for dims in MEDIUM:
-            names = ", ".join(f"p{len(inputs) + n}" for n in range(rule.arity))
+            names = ", ".join(f"p{len(inputs) + n}" for n in range(rule.fixed_arity))
             lines.append((shape(result, dims), f"{rule.opcode}({names})"))
-            inputs += [random_values(rng, t, dims) for _ in range(rule.arity)]
+            inputs += [random_values(rng, t, dims) for _ in range(rule.fixed_arity)]
         yield variants(rule.opcode, "medium", lines, *inputs)
         return
 
 
 def _ordinary(rule: Operation, label: str, types: list[ElementType], thorough: bool) -> Iterator[Case]:
     """An operation whose operands have one type and that needs no attribute, on the types that it takes."""
-    inputs, lines = [], []
+    lines = []
+    inputs: list[np.ndarray] = []
     for t in types:
         result = result_type(rule, t)
         if result is None:
             continue
+        operands: Sequence[np.ndarray]
         if rule.arity == 1:
             operands = [unary_table(rule.opcode, t, thorough)]
             if t.is_float and t.bits >= 16 and max_ulp(rule.opcode, t.name):
                 operands = [np.concatenate([*operands, spread(seeded(f"edge/{rule.opcode}/{t}/spread"), t)])]
         else:
-            operands = tuples(edges(t, few=not thorough), rule.arity)
-        names = ", ".join(f"p{len(inputs) + n}" for n in range(rule.arity))
+            operands = tuples(edges(t, few=not thorough), rule.fixed_arity)
+        names = ", ".join(f"p{len(inputs) + n}" for n in range(rule.fixed_arity))
         lines.append((shape(result, operands[0].shape), f"{rule.opcode}({names})"))
         inputs.extend(operands)
     if lines:
@@ -77,7 +80,7 @@ def _ordinary(rule: Operation, label: str, types: list[ElementType], thorough: b
 
 def result_type(rule: Operation, t: ElementType) -> ElementType | None:
     """The element type of the operation's result on operands of one type; None if it does not take that type."""
-    operands = [Instruction(f"p{n}", "parameter", Shape.array(t, (1,))) for n in range(rule.arity)]
+    operands = [Instruction(f"p{n}", "parameter", Shape.array(t, (1,))) for n in range(rule.fixed_arity)]
     trial = Instruction("r", rule.opcode, Shape.array(t, (1,)), operands)
     try:
         return rule.infer(trial, *(o.shape for o in operands)).element_type
@@ -186,7 +189,8 @@ def _compare(thorough: bool) -> Iterator[Case]:
     from refxla_spec.ops.compare import DIRECTIONS, ORDERS, TYPES
 
     for label, types in groups(thorough):
-        inputs, lines = [], []
+        lines = []
+        inputs: list[np.ndarray] = []
         for t in types:
             lhs, rhs = tuples(edges(t, few=not thorough), 2)
             pair = f"p{len(inputs)}, p{len(inputs) + 1}"
@@ -205,7 +209,8 @@ def _compare(thorough: bool) -> Iterator[Case]:
 def _clamp(thorough: bool) -> Iterator[Case]:
     """All triples of a table, and scalar bounds."""
     for label, types in groups(thorough):
-        inputs, lines = [], []
+        lines = []
+        inputs: list[np.ndarray] = []
         for t in types:
             table = edges(t, few=True)
             if not thorough and len(table) > 12:
@@ -221,7 +226,8 @@ def _clamp(thorough: bool) -> Iterator[Case]:
 def _select(thorough: bool) -> Iterator[Case]:
     """pred as an array and as a scalar: a NaN, or a zero's sign, passes unchanged."""
     for label, types in groups(thorough):
-        inputs, lines = [], []
+        lines = []
+        inputs: list[np.ndarray] = []
         for t in types:
             on_true = unary_table("select", t, thorough)
             chosen, which, yes, no = (f"p{len(inputs) + n}" for n in range(4))

@@ -69,7 +69,6 @@ def ties(source: ElementType, target: ElementType) -> np.ndarray:
     """Numbers of `source`, a float or an integer, that are halfway between two neighbours of the float `target`, and
     the next ones above and below them: double rounding, first to a type in between, gets them wrong."""
     digits, _ = precision(target)
-    most = (1 << (source.bits - (source.kind == "signed"))) - 1 if source.is_integer else None
     own = precision(source)[0] if source.is_float else source.bits - (source.kind == "signed")
     if own <= digits + 1:
         return np.zeros(0, source.dtype)
@@ -80,6 +79,7 @@ def ties(source: ElementType, target: ElementType) -> np.ndarray:
             shifted = halfway << (width - digits - 1)
             candidates += [shifted - 1, shifted, shifted + 1]
     if source.is_integer:
+        most = (1 << (source.bits - (source.kind == "signed"))) - 1
         numbers = [n for n in candidates if n <= most]
         negative = [-n for n in numbers] if source.kind == "signed" else []
         return np.array(numbers + negative, np.int64 if source.kind == "signed" else np.uint64).astype(source.dtype)
@@ -97,9 +97,9 @@ def _of_patterns(patterns: np.ndarray, element_type: ElementType) -> np.ndarray:
             if element_type.kind == "signed":
                 small = small - ((small >> (element_type.bits - 1)) << element_type.bits)
             return small.astype(np.int8).astype(element_type.dtype)
-        return small.astype(np.uint8).view(element_type.dtype)
+        return small.astype(np.uint8).view(element_type.array_dtype)
     words = patterns.astype(np.dtype(f"u{element_type.bits // 8}"))
-    return words.view(element_type.dtype)
+    return words.view(element_type.array_dtype)
 
 
 def _floats(element_type: ElementType, few: bool) -> np.ndarray:

@@ -19,14 +19,14 @@ def _with_nan_for_both(case: Case, leaf: int, actual: np.ndarray, expected: np.n
     """Complex numbers whose real part is NaN, with an imaginary part that is also NaN."""
     if not type_of(expected).is_complex:
         return np.zeros(actual.shape, bool)
-    return np.isnan(expected.real) & np.isnan(actual.real) & np.isnan(actual.imag)
+    return np.asarray(np.isnan(expected.real) & np.isnan(actual.real) & np.isnan(actual.imag))
 
 
 def _smallest_doubled(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """2^-126 for 2^-127."""
     if type_of(expected).name != "f8e8m0fnu":
         return np.zeros(actual.shape, bool)
-    return (expected.astype(np.float64) == 2.0**-127) & (actual.astype(np.float64) == 2.0**-126)
+    return np.asarray((expected.astype(np.float64) == 2.0**-127) & (actual.astype(np.float64) == 2.0**-126))
 
 
 DIFFERENCES = tuple(

@@ -32,7 +32,8 @@ COUNTS_FILE = Path(__file__).with_name("counts.json")
 
 def read() -> dict[str, dict[str, Any]]:
     """The data that is kept; see this module's docstring for the fields."""
-    return json.loads(COUNTS_FILE.read_text())
+    counts: dict[str, dict[str, Any]] = json.loads(COUNTS_FILE.read_text())
+    return counts
 
 
 def counted(results: Results) -> dict[str, dict[str, Any]]:

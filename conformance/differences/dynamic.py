@@ -32,7 +32,7 @@ def _grown(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> n
     (x, *_) = operands(case, leaf)
     new = np.ones(actual.shape, bool)
     new[tuple(map(slice, x.shape))] = False
-    return new & _behind(actual)
+    return np.asarray(new & _behind(actual))
 
 
 def _at_the_bound(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from refxla_spec.compare import same_bits
 from ..cases import Case
 from .difference import Difference
 from .predicates import of, operands, site, vanishes, where_given, with_types
-from .xla import SUBNORMAL
+from .xla_relations import SUBNORMAL
 
 XLA = "xla-cpu"
 F6 = ("f6e2m3fn", "f6e3m2fn")
@@ -20,7 +20,7 @@ def _overflowed(actual: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.n
     if expected.dtype not in (ml_dtypes.float6_e2m3fn, ml_dtypes.float6_e3m2fn):
         return np.zeros(actual.shape, bool)
     wide, largest = x.astype(np.float64), float(ml_dtypes.finfo(expected.dtype).max)
-    return (actual.astype(np.float64) == 0) & ~(np.abs(wide) <= largest)
+    return np.asarray((actual.astype(np.float64) == 0) & ~(np.abs(wide) <= largest))
 
 
 def _by_codes(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -39,7 +39,7 @@ def _by_codes(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -
 
 def _either_of_zeros(actual: np.ndarray, expected: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Where both operands are zero if subnormal numbers are, and the result is one of them, or zero for it."""
-    return vanishes(a) & vanishes(b) & (same_bits(actual, a) | same_bits(actual, b) | (actual == 0))
+    return np.asarray(vanishes(a) & vanishes(b) & (same_bits(actual, a) | same_bits(actual, b) | (actual == 0)))
 
 
 DIFFERENCES = (

@@ -112,33 +112,33 @@ def parts(x: np.ndarray) -> tuple[np.ndarray, ...]:
 def in_any_part(test: Callable[[np.ndarray], np.ndarray], *arrays: np.ndarray) -> np.ndarray:
     """Where the test holds for some part of some of the float arrays."""
     masks = [test(p) for a in arrays if type_of(a).is_float or type_of(a).is_complex for p in parts(a)]
-    return np.logical_or.reduce(masks) if masks else np.zeros(arrays[0].shape, bool)
+    return np.any(masks, axis=0) if masks else np.zeros(arrays[0].shape, bool)
 
 
 def vanishes(x: np.ndarray) -> np.ndarray:
     """Where the numbers are zero, or subnormal, so that they are flushed to zero."""
-    return subnormal(x) | (x == 0)
+    return np.asarray(subnormal(x) | (x == 0))
 
 
 def subnormal(x: np.ndarray) -> np.ndarray:
     """Where the numbers are subnormal ones of their type."""
-    return (x != 0) & (np.abs(x) < ml_dtypes.finfo(x.dtype).smallest_normal)
+    return np.asarray((x != 0) & (np.abs(x) < ml_dtypes.finfo(x.dtype).smallest_normal))
 
 
 def tiny(x: np.ndarray) -> np.ndarray:
     """Where the numbers are subnormal, or the smallest normal one, to which a subnormal may have been rounded."""
-    return (x != 0) & (np.abs(x) <= ml_dtypes.finfo(x.dtype).smallest_normal)
+    return np.asarray((x != 0) & (np.abs(x) <= ml_dtypes.finfo(x.dtype).smallest_normal))
 
 
 def extreme(x: np.ndarray) -> np.ndarray:
     """Where the numbers are so large or so small that their squares overflow or underflow."""
     info = ml_dtypes.finfo(x.dtype)
-    return (x != 0) & ((np.abs(x) > np.sqrt(info.max)) | (np.abs(x) < np.sqrt(info.smallest_normal)))
+    return np.asarray((x != 0) & ((np.abs(x) > np.sqrt(info.max)) | (np.abs(x) < np.sqrt(info.smallest_normal))))
 
 
 def not_finite(x: np.ndarray) -> np.ndarray:
     """Where the numbers are infinities or NaN."""
-    return ~np.isfinite(x)
+    return np.asarray(~np.isfinite(x))
 
 
 def within_ulp(limits: dict[tuple[str, str], float]) -> Explains:
@@ -151,7 +151,7 @@ def within_ulp(limits: dict[tuple[str, str], float]) -> Explains:
             return np.zeros(actual.shape, bool)
         with np.errstate(all="ignore"):
             within = distance(actual, expected) <= limit * ulp(expected)
-            return within & np.isfinite(np.abs(actual)) & np.isfinite(np.abs(expected))
+            return np.asarray(within & np.isfinite(np.abs(actual)) & np.isfinite(np.abs(expected)))
 
     return explains
 
@@ -190,7 +190,7 @@ def with_some_flushed(case: Case, leaf: int, actual: np.ndarray, expected: np.nd
         with np.errstate(all="ignore"):
             apart = np.maximum(distance(actual, value), TINY)
             mask |= same_bits(actual, value) | (apart <= 4 * ulp(value))
-    return mask & some
+    return np.asarray(mask & some)
 
 
 def flushed(x: np.ndarray) -> np.ndarray:
@@ -229,7 +229,7 @@ def _within_share(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarra
         if type_of(actual).name == "f8e8m0fnu":  # its unit is the number itself
             return ulp_distance(actual, expected) <= 1
         finite = np.isfinite(np.abs(expected)) | ~np.isfinite(np.abs(actual))
-        return finite & (distance(actual, expected) <= np.maximum(bound, ulp(expected)))
+        return np.asarray(finite & (distance(actual, expected) <= np.maximum(bound, ulp(expected))))
 
 
 def to_the_next(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -240,9 +240,11 @@ def to_the_next(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray)
     if not max_ulp(i.opcode, i.operands[-1].shape.element_type.name):
         return np.zeros(actual.shape, bool)
     with np.errstate(all="ignore"):
-        return np.isfinite(expected) & (ulp_distance(actual, expected) <= 1)
+        return np.asarray(np.isfinite(expected) & (ulp_distance(actual, expected) <= 1))
 
 
 def is_near(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where the error is that of a few roundings of numbers near 1, or of a quotient by a number near 0."""
-    return np.abs(actual - expected) <= 16 * np.finfo(actual.dtype).eps * np.maximum(1, np.abs(expected) ** 2)
+    return np.asarray(
+        np.abs(actual - expected) <= 16 * np.finfo(actual.dtype).eps * np.maximum(1, np.abs(expected) ** 2)
+    )

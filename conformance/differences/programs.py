@@ -77,7 +77,7 @@ def _combined_again(case: Case, leaf: int, actual: np.ndarray, expected: np.ndar
             within = distance(actual, value) <= allowed + 2 * ulp(value) if type_of(value).is_float else False
             counts.append(same_bits(actual, value) | within)
     if i.opcode == "reduce-window":  # a window takes part in some of the blocks
-        return np.logical_or.reduce(counts)
+        return np.asarray(np.any(counts, axis=0))
     return max(counts, key=np.count_nonzero)
 
 
@@ -87,13 +87,13 @@ def _meets_groups(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarra
     if max(i.feature_group_count, i.batch_group_count) == 1 or not type_of(expected).is_float:
         return np.zeros(actual.shape, bool)
     met = not all(np.isfinite(o).all() for o in operands(case, leaf))
-    return np.isnan(actual) & met
+    return np.asarray(np.isnan(actual) & met)
 
 
 def _saturated(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements that are the minimum or maximum integer of their type."""
     info = ml_dtypes.iinfo(expected.dtype)
-    return (actual == info.min) | (actual == info.max)
+    return np.asarray((actual == info.min) | (actual == info.max))
 
 
 def _lacking(case: Case) -> bool:
@@ -105,7 +105,7 @@ def _lacking(case: Case) -> bool:
 def _with_narrow_epsilon(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements that are right if epsilon is rounded to f32."""
 
-    def narrow(match: re.Match) -> str:
+    def narrow(match: re.Match[str]) -> str:
         return f"epsilon={float(np.float32(match[1]))!r}"
 
     value, bound = run_with_bounds(parse(re.sub(r"epsilon=([-+.\w]+)", narrow, case.hlo)), case.inputs)
@@ -117,7 +117,7 @@ def _simplified(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray)
     """Zeros of another sign for a sum with a constant, and quotients by one that are products with its reciprocal."""
     i, inputs = site(case, leaf), operands(case, leaf)
     if i.opcode in ("add", "subtract"):
-        return (actual == 0) & (expected == 0)
+        return np.asarray((actual == 0) & (expected == 0))
     y = i.operands[-1].operands[0] if i.opcode == "divide" and i.operands[-1].opcode == "broadcast" else i
     if y.opcode != "constant" or len(inputs) != 1:
         return np.zeros(actual.shape, bool)
@@ -130,7 +130,7 @@ def _by_itself(case: Case, leaf: int) -> np.ndarray:
     i = site(case, leaf)
     if i.opcode != "divide" or i.operands[0] is not i.operands[1] or i.operands[0].opcode != "parameter":
         return np.zeros(i.shape.dimensions, bool)
-    return (operands(case, leaf)[0] == 0) & i.shape.element_type.is_integer
+    return np.asarray((operands(case, leaf)[0] == 0) & i.shape.element_type.is_integer)
 
 
 def _of_vanishing(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -139,7 +139,7 @@ def _of_vanishing(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarra
     (x,) = map(np.asarray, case.inputs)
     if site(case, leaf).opcode not in ("maximum", "minimum", "clamp", "select") or actual.dtype != x.dtype:
         return np.zeros(actual.shape, bool)
-    return vanishes(x) & (same_bits(actual, x) | (actual == 0))
+    return np.asarray(vanishes(x) & (same_bits(actual, x) | (actual == 0)))
 
 
 DIFFERENCES = (

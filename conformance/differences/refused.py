@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..cases import Case
 from .difference import Difference
 
@@ -27,7 +29,7 @@ ABORTED = frozenset(
 )
 
 
-def _named(names: frozenset[str]):
+def _named(names: frozenset[str]) -> Callable[[Case], bool]:
     def applies(case: Case) -> bool:
         return case.name.removeprefix("counterexample/") in names
 

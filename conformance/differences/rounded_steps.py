@@ -51,7 +51,7 @@ def steps_in(t: ElementType, case: Case, leaf: int, actual: Array) -> Array:
         return np.zeros(actual.shape, bool)
     values = _evaluated(i, _values(case, i), lambda value: _rounded(value, t))
     value = values[leaf if i.shape.is_tuple else 0]
-    return same_bits(actual, value) | ((actual == 0) & (value == 0))
+    return np.asarray(same_bits(actual, value) | ((actual == 0) & (value == 0)))
 
 
 def _values(case: Case, i: Instruction) -> list[Array]:

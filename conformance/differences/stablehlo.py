@@ -76,7 +76,7 @@ def _outside_f8e8m0fnu(case: Case, leaf: int, actual: np.ndarray, expected: np.n
     """Elements that are NaN, or the result of a NaN: everything that is not a power of two."""
     inputs = [o for o in operands(case, leaf) if o.shape == expected.shape]
     if case.opcode == "convert" and expected.dtype == bool:
-        return inputs[0].astype(np.float64) == 2.0**-127
+        return np.asarray(inputs[0].astype(np.float64) == 2.0**-127)
     of_nan = in_any_part(np.isnan, *inputs) if inputs else np.full(actual.shape, any(_has_nan(x) for x in case.inputs))
     end = np.isnan(actual.astype(np.float64)) | np.isin(np.abs(actual.astype(np.float64)), (2.0**-127, 2.0**127))
     mask = end
@@ -89,14 +89,14 @@ def _outside_f8e8m0fnu(case: Case, leaf: int, actual: np.ndarray, expected: np.n
                 mask = mask | (np.abs(apart) <= 1) | ((value == 0) & (actual.astype(np.float64) == 1))
     if case.opcode in STEPS:
         mask = mask | (actual.astype(np.float64) <= 2.0**-100)  # zeros of padding, each 2^-127
-    return (of_nan | in_any_part(np.isnan, expected)) & mask
+    return np.asarray((of_nan | in_any_part(np.isnan, expected)) & mask)
 
 
 def _saturated(x: np.ndarray) -> np.ndarray:
     """Where a number of f4 or f6 is the largest one of either sign, or the -0 that a NaN becomes."""
     if type_of(x).name[:2] not in ("f4", "f6"):
         return np.zeros(x.shape, bool)
-    return (np.abs(x) == ml_dtypes.finfo(x.dtype).max) | (x == 0)
+    return np.asarray((np.abs(x) == ml_dtypes.finfo(x.dtype).max) | (x == 0))
 
 
 def _partly_outside(case: Case) -> np.ndarray:
@@ -137,7 +137,7 @@ def _cut(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.
         value = operation("scatter").evaluate(i, wide, moved, updates, run=Interpreter().run)
         value = value[tuple(slice(room * x, room * x + n) for x, n in zip(indexed, operand.shape, strict=True))]
         close = distance(actual, value) <= 8 * ulp(value) if type_of(actual).is_float else same_bits(actual, value)
-    return _partly_outside(case) & close
+    return np.asarray(_partly_outside(case) & close)
 
 
 def _misplaced(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -207,7 +207,7 @@ def _narrowly(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -
     if not narrow.is_integer:
         return np.zeros(actual.shape, bool)
     turns, numbers = 2**narrow.bits, actual.astype(object)
-    return ((numbers - expected.astype(object)) % turns == 0) & (np.abs(numbers) < turns)
+    return np.asarray(((numbers - expected.astype(object)) % turns == 0) & (np.abs(numbers) < turns))
 
 
 def _by_rounded_steps(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -227,7 +227,7 @@ def _by_rounded_steps(case: Case, leaf: int, actual: np.ndarray, expected: np.nd
 def _formulas(opcode: str, x: np.ndarray, t: ElementType, signed: bool) -> Iterator[np.ndarray]:
     """The formulas that chlo has for a function, in jaxlib 0.12 and, if it differs, 0.10."""
 
-    def r(value: np.ndarray) -> np.ndarray:
+    def r(value: np.ndarray | float) -> np.ndarray:
         return step(np.asarray(value), t, signed)
 
     def angle(y: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -257,12 +257,14 @@ def _of_two_exponentials(actual: np.ndarray, expected: np.ndarray, x: np.ndarray
     if type_of(actual).bits < 16:  # off by the next number at most
         return np.zeros(actual.shape, bool)
     size = np.abs(x.real.astype(np.float64))
-    return distance(actual, expected) <= (25 + 0.6 * size) * ulp(expected)
+    return np.asarray(distance(actual, expected) <= (25 + 0.6 * size) * ulp(expected))
 
 
 def _logistic(actual: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Where it is 1 / (1 + e^-x) with each step rounded to the type."""
+    """Where it is 1 / (1 + e^-x) with each step rounded to the type, one of at most 16 bits."""
     t, wide = type_of(x), x.astype(np.float64)
+    if t.bits > 16:
+        return np.zeros(actual.shape, bool)
     one = np.float64(1)
     sum_ = round_to(one + round_to(np.exp(-wide), t).astype(np.float64), t)
     return same_bits(actual, round_to(one / sum_.astype(np.float64), t))
@@ -286,28 +288,28 @@ def _other_side(actual: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.n
     """On a branch cut: where a part of the operand is zero, and the result is that of the other side."""
 
     def size(z: np.ndarray) -> np.ndarray:
-        return np.abs(z.real) + 1j * np.abs(z.imag)
+        return np.asarray(np.abs(z.real) + 1j * np.abs(z.imag))
 
-    return ((x.real == 0) | (x.imag == 0)) & is_near(size(actual), size(expected))
+    return np.asarray(((x.real == 0) | (x.imag == 0)) & is_near(size(actual), size(expected)))
 
 
 def _parts_of(actual: np.ndarray, inputs: Sequence[np.ndarray]) -> np.ndarray:
     """Where each part is that of some operand."""
     mask = np.ones(actual.shape, bool)
     for k in (0, 1):
-        mask &= np.logical_or.reduce([same_bits(parts(actual)[k], parts(np.asarray(g))[k]) for g in inputs])
+        mask &= np.any([same_bits(parts(actual)[k], parts(np.asarray(g))[k]) for g in inputs], axis=0)
     return mask
 
 
 def _beside_nan(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where an operand has a NaN part, and each part of the result is that of some operand."""
     inputs = [np.broadcast_to(o, actual.shape) for o in operands(case, leaf)]
-    return in_any_part(np.isnan, *inputs) & _parts_of(actual, inputs)
+    return np.asarray(in_any_part(np.isnan, *inputs) & _parts_of(actual, inputs))
 
 
 def _signs(actual: np.ndarray) -> np.ndarray:
     """Where the parts are -1, 0 or 1."""
-    return np.logical_and.reduce([np.isin(p, (-1, 0, 1)) for p in parts(actual)])
+    return np.asarray(np.all([np.isin(p, (-1, 0, 1)) for p in parts(actual)], axis=0))
 
 
 def _of_those_sizes(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -321,13 +323,13 @@ def _equal_by_value(case: Case, leaf: int, actual: np.ndarray, expected: np.ndar
     if len(inputs) == 2 and type_of(inputs[0]).is_float:
         x, y = inputs
         nan = np.isnan(x) | np.isnan(y)
-        return (nan & (actual == (site(case, leaf).direction == "NE"))) | _alike(case, leaf, actual, x, y)
+        return np.asarray((nan & (actual == (site(case, leaf).direction == "NE"))) | _alike(case, leaf, actual, x, y))
     return np.zeros(actual.shape, bool)
 
 
 def _alike(case: Case, leaf: int, actual: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     equal = site(case, leaf).direction in ("EQ", "GE", "LE")
-    return ((np.isnan(x) & np.isnan(y)) | ((x == 0) & (y == 0))) & (actual == equal)
+    return np.asarray(((np.isnan(x) & np.isnan(y)) | ((x == 0) & (y == 0))) & (actual == equal))
 
 
 DIFFERENCES = (
@@ -502,7 +504,7 @@ DIFFERENCES = (
         'operand"; XLA:CPU does so with constants, too. The documents test each element: operation_semantics, Scatter, '
         '"if O is a valid index for output"; StableHLO, scatter, "If result_index is in bounds for shape(results...)". '
         "HLO is what XLA runs.",
-        lambda case: case.opcode == "scatter" and _partly_outside(case).any(),
+        lambda case: case.opcode == "scatter" and bool(_partly_outside(case).any()),
         _cut,
         "writes those elements of an update's block that lie inside; the reference skips the whole block, as XLA does",
     ),
@@ -670,7 +672,7 @@ DIFFERENCES = (
         "reference",
         SMALL_FLOATS,
         of("logistic"),
-        where_given(lambda actual, expected, x: _logistic(actual, expected, x) if type_of(x).bits <= 16 else False),
+        where_given(_logistic),
         "computes 1 / (1 + e^-x) with every step rounded to the type itself",
     ),
     Difference(
@@ -724,7 +726,7 @@ def _empty(case: Case) -> bool:
 
 def _features_first(case: Case) -> bool:
     labels = case.module.entry.root.dim_labels
-    return labels.output_feature < labels.output_batch
+    return bool(labels.output_feature < labels.output_batch)
 
 
 def _widens(case: Case) -> bool:

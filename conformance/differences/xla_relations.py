@@ -78,7 +78,7 @@ def _steps(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> n
         return in_steps(case, leaf, actual, expected)
     if few_bits and opcode == "dot":
         with np.errstate(all="ignore"):
-            return np.isfinite(expected) & (ulp_distance(actual, expected) <= 1)
+            return np.asarray(np.isfinite(expected) & (ulp_distance(actual, expected) <= 1))
     return part_of_rounding_at_each_step(SHARES)(case, leaf, actual, expected)
 
 
@@ -86,7 +86,7 @@ def _saturated(x: np.ndarray) -> np.ndarray:
     """Where a number of f6 is the largest one of either sign, or the -0 that a NaN becomes."""
     if type_of(x).name[:2] != "f6":
         return np.zeros(x.shape, bool)
-    return (np.abs(x) == ml_dtypes.finfo(x.dtype).max) | (x == 0)
+    return np.asarray((np.abs(x) == ml_dtypes.finfo(x.dtype).max) | (x == 0))
 
 
 def _smallest(actual: np.ndarray, expected: np.ndarray, *inputs: np.ndarray) -> np.ndarray:
@@ -106,16 +106,16 @@ def _of_no_exponent(case: Case, leaf: int, actual: np.ndarray, expected: np.ndar
     some = in_any_part(subnormal, *inputs)
     if case.opcode == "cbrt":
         least = float(np.cbrt(float(ml_dtypes.finfo(actual.dtype).smallest_normal)))
-        return some & (np.abs(actual) <= least)
+        return np.asarray(some & (np.abs(actual) <= least))
     if case.opcode == "atan2" and type_of(actual).is_float:
-        return some & (np.abs(actual.astype(np.float64)) == float(np.asarray(np.pi).astype(actual.dtype)))
+        return np.asarray(some & (np.abs(actual.astype(np.float64)) == float(np.asarray(np.pi).astype(actual.dtype))))
     if case.opcode == "power" and type_of(actual).is_float:
         exponent = -1075 if type_of(actual).bits == 64 else -150
         value = np.exp2(exponent * inputs[1].astype(np.longdouble)).astype(np.float64)
         return subnormal(inputs[0]) & (np.abs(actual.astype(np.float64) - value) <= 4 * ulp(value, type_of(actual)))
     if case.opcode == "log" and type_of(actual).is_complex:
         angles = np.abs(actual.imag)[..., None] - np.array([0, np.pi / 2, np.pi])
-        return some & np.isneginf(actual.real) & (np.abs(angles).min(-1) < 1e-6)
+        return np.asarray(some & np.isneginf(actual.real) & (np.abs(angles).min(-1) < 1e-6))
     return np.zeros(actual.shape, bool)
 
 
@@ -143,14 +143,14 @@ def _tied(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np
         unordered[placed] |= operand[elements] != operand[elements]
     for placed, elements in placings:
         tied[elements] |= ((operand[elements] == extreme[placed]) & (number[placed] > 1)) | unordered[placed]
-    return tied & _adds_some(case, leaf, actual)
+    return np.asarray(tied & _adds_some(case, leaf, actual))
 
 
 def _adds_some(case: Case, leaf: int, actual: np.ndarray) -> np.ndarray:
     """Where the result is the initial value combined with some of the source's elements whose windows contain it."""
     i, t = site(case, leaf), type_of(actual)
     operand, source, init = operands(case, leaf)
-    contributions: list[list] = [[] for _ in range(actual.size)]
+    contributions: list[list[np.generic]] = [[] for _ in range(actual.size)]
     index = np.arange(actual.size).reshape(actual.shape)
     for k in np.ndindex(*(w.size for w in i.window)):
         placed, elements = window_slices(i.window, k, operand.shape, source.shape)
@@ -165,7 +165,7 @@ def _adds_some(case: Case, leaf: int, actual: np.ndarray) -> np.ndarray:
         one = np.broadcast_to(actual.reshape(-1)[place], (len(sums),))
         mask[place] = same_bits(one, np.asarray(sums, actual.dtype)).any()
         if t.is_float and values:
-            allowed = len(values) * ulp(np.abs(np.asarray(values, np.float64)).sum(), t)
+            allowed = len(values) * ulp(np.asarray(np.abs(np.asarray(values, np.float64)).sum()), t)
             mask[place] |= bool((distance(one, np.asarray(sums, actual.dtype)) <= allowed).any())
     return mask.reshape(actual.shape)
 
@@ -190,17 +190,17 @@ def _subnormal_terms(case: Case, leaf: int, actual: np.ndarray, expected: np.nda
     terms = max(x.size for x in inputs) / max(1, expected.size)
     with np.errstate(all="ignore"):
         product = (actual == 0) | np.isnan(actual)  # of a subnormal number with a large one, or an infinity
-        return some & (product | (distance(actual, expected) <= 2 * max(2.0, terms) * least))
+        return np.asarray(some & (product | (distance(actual, expected) <= 2 * max(2.0, terms) * least)))
 
 
 def _both_nan(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """For each two results of topk, values and positions: where both are NaNs, or positions of NaNs."""
     if actual.dtype.kind not in "iu":
-        return np.isnan(actual) & np.isnan(expected)
+        return np.asarray(np.isnan(actual) & np.isnan(expected))
     nan = np.isnan(operands(case, leaf)[0])
     if actual.shape[:-1] != nan.shape[:-1] or not np.all((actual >= 0) & (actual < nan.shape[-1])):
         return np.zeros(actual.shape, bool)
-    return np.take_along_axis(nan, actual, -1) & np.take_along_axis(nan, expected, -1)
+    return np.asarray(np.take_along_axis(nan, actual, -1) & np.take_along_axis(nan, expected, -1))
 
 
 def _by_way_of_f32(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -230,7 +230,7 @@ def _integers_by_way_of_f32(case: Case, leaf: int, actual: np.ndarray, expected:
 
 def _nan_for_infinities(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements that are NaN where an infinity is expected."""
-    return np.isnan(actual) & np.isinf(expected)
+    return np.asarray(np.isnan(actual) & np.isinf(expected))
 
 
 def _spread_in_the_matrix(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -238,7 +238,7 @@ def _spread_in_the_matrix(case: Case, leaf: int, actual: np.ndarray, expected: n
     if site(case, leaf).opcode != "triangular-solve" or len(operands(case, leaf)) != 2:
         return np.zeros(actual.shape, bool)
     special = [~np.isfinite(x).all(axis=(-2, -1), keepdims=True) for x in operands(case, leaf)]
-    return np.isnan(actual) & np.logical_or(*special)
+    return np.asarray(np.isnan(actual) & np.logical_or(*special))
 
 
 def _of_six_bits(actual: np.ndarray, expected: np.ndarray, *inputs: np.ndarray) -> np.ndarray:
@@ -250,12 +250,12 @@ def _of_six_bits(actual: np.ndarray, expected: np.ndarray, *inputs: np.ndarray) 
     matches = [
         int(g) % turns == pow(int(a), int(b) % 64, turns) for g, a, b in zip(actual.flat, x.flat, y.flat, strict=True)
     ]
-    return np.reshape(matches, actual.shape) & (y >= 64).astype(bool)
+    return np.asarray(np.reshape(matches, actual.shape) & (y >= 64).astype(bool))
 
 
 def _ones(x: np.ndarray) -> np.ndarray:
     """How many bits of each byte are set."""
-    return np.unpackbits(x.view(np.uint8).reshape(-1, 1), axis=1).sum(1, dtype=np.int64).reshape(x.shape)
+    return np.asarray(np.unpackbits(x.view(np.uint8).reshape(-1, 1), axis=1).sum(1, dtype=np.int64).reshape(x.shape))
 
 
 def _end(x: np.ndarray, sign: int) -> int:
@@ -278,7 +278,7 @@ def _by_wider_precision(case: Case, leaf: int, actual: np.ndarray, expected: np.
     for wide in (np.float16, np.float32, ml_dtypes.bfloat16):
         value = evaluated(case, leaf, [x.astype(wide)])
         mask |= same_bits(actual, round_to(value.astype(np.float64), type_of(actual)))
-    return mask & in_any_part(subnormal, x)
+    return np.asarray(mask & in_any_part(subnormal, x))
 
 
 def _without_the_smallest(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -302,31 +302,35 @@ def _without_the_smallest(case: Case, leaf: int, actual: np.ndarray, expected: n
             if type_of(actual).name == "f8e8m0fnu":
                 value = round_to(value.astype(np.float64), type_of(actual))
             mask = mask | (same_bits(actual, value) if value.dtype == actual.dtype else actual == value)
-    return met & mask
+    return np.asarray(met & mask)
 
 
 def _mirrored(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """On the cut of atan2: where the real part is pi or -pi, and the other one of these is expected."""
     both = (np.abs(expected.real) > 3.14159) & (np.sign(actual.real) == -np.sign(expected.real))
-    return both & is_near(np.abs(actual.real) + 1j * actual.imag, np.abs(expected.real) + 1j * expected.imag)
+    return np.asarray(
+        both & is_near(np.abs(actual.real) + 1j * actual.imag, np.abs(expected.real) + 1j * expected.imag)
+    )
 
 
 def _one_of(actual: np.ndarray, *inputs: np.ndarray) -> np.ndarray:
     """Where the result is one of the operands."""
-    return np.logical_or.reduce([same_bits(actual, g.astype(actual.dtype)) for g in inputs])
+    return np.asarray(np.any([same_bits(actual, g.astype(actual.dtype)) for g in inputs], axis=0))
 
 
 def _by_real_parts(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where the result of clamp is an operand with the expected real part, or one paired with a NaN."""
     inputs = [np.broadcast_to(o, actual.shape) for o in operands(case, leaf)]
-    return _one_of(actual, *inputs) & ((actual.real == expected.real) | np.isnan(actual) | np.isnan(expected))
+    return np.asarray(
+        _one_of(actual, *inputs) & ((actual.real == expected.real) | np.isnan(actual) | np.isnan(expected))
+    )
 
 
 def _is_next_integer(actual: np.ndarray, expected: np.ndarray, x: np.ndarray, *_: np.ndarray) -> np.ndarray:
     """Where the result is an integer next to the operand; for f4e2m1fn's 6, the maximum or minimum integer."""
     exact = x.astype(np.float64)
     next_to = np.abs(actual.astype(np.float64) - exact) < 1
-    return next_to | ((np.abs(exact) == 6) & (type_of(x).name == "f4e2m1fn"))
+    return np.asarray(next_to | ((np.abs(exact) == 6) & (type_of(x).name == "f4e2m1fn")))
 
 
 def _of_distribution(case: Case, leaf: int, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -399,11 +403,13 @@ def _of_a_variance_in_one_pass(case: Case, leaf: int, actual: np.ndarray, expect
     reach = 16 * np.finfo(expected.dtype).eps * np.mean(x * x, others)
     most = np.var(x, others) + reach
     if leaf == 2:
-        return (actual >= 0) & (actual <= most)
+        return np.asarray((actual >= 0) & (actual <= most))
     shape = [-1 if d == instruction.feature_index else 1 for d in range(x.ndim)]
     centred = x - np.mean(x, others, keepdims=True)
     brought = (actual.astype(np.float64) - offset.reshape(shape)) / scale.reshape(shape)
     slope = np.sum(brought * centred, others) / np.sum(centred**2, others)  # 1 / sqrt(variance + epsilon)
     possible = (slope > 0) & (slope**-2 - instruction.epsilon <= most) & (slope**2 * instruction.epsilon < 1.001)
     away = np.abs(brought - slope.reshape(shape) * centred)
-    return possible.reshape(shape) & (away <= 16 * np.finfo(expected.dtype).eps * np.abs(slope.reshape(shape) * x))
+    return np.asarray(
+        possible.reshape(shape) & (away <= 16 * np.finfo(expected.dtype).eps * np.abs(slope.reshape(shape) * x))
+    )

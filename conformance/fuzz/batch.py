@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from refxla_conformance.targets import Target
 
+from refxla._core.executor import Executor
 from refxla.ir.plan import Plan
 
 from . import xla
@@ -39,26 +41,32 @@ class Tally:
     opcodes: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
     divergences: list[dict[str, Any]] = field(default_factory=list)
-    seconds: Counter[str] = field(default_factory=Counter)  # by stage, over all processes
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))  # by stage, of all processes
     xla: Counter[str] = field(default_factory=Counter)  # programs run on XLA:CPU, by outcome
     reasons: Counter[str] = field(default_factory=Counter)  # why these were excused, unsupported or refused
 
     def add(self, other: Tally) -> None:
         for name in ("programs", "compared", "variants", "elements", "undecided"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("unsupported", "opcodes", "rules", "seconds", "xla", "reasons"):
+        for name in ("unsupported", "opcodes", "rules", "xla", "reasons"):
             getattr(self, name).update(getattr(other, name))
+        for stage, seconds in other.seconds.items():
+            self.seconds[stage] += seconds
         self.divergences += other.divergences
 
     def add_divergence(self, divergence: Divergence) -> None:
         self.divergences.append(asdict(divergence))
 
     def as_json(self) -> dict[str, Any]:
-        return {k: dict(v) if isinstance(v, Counter) else v for k, v in vars(self).items()}
+        return {k: dict(v) if isinstance(v, dict) else v for k, v in vars(self).items()}
 
     @staticmethod
     def of_json(data: dict[str, Any]) -> Tally:
-        return Tally(**{k: Counter(v) if isinstance(v, dict) else v for k, v in data.items()})
+        tally = Tally(**{k: v for k, v in data.items() if not isinstance(v, dict)})
+        for name, counts in data.items():
+            if isinstance(counts, dict):
+                vars(tally)[name].update(counts)
+        return tally
 
 
 @dataclass
@@ -109,7 +117,7 @@ def run(
         tally.elements += result.wanted.elements
         tally.undecided += result.wanted.undecided
         if KINDS[kind].timed:
-            divergence = attempt(seed, TIME, lambda s=sample: superlinear(s))
+            divergence = attempt(seed, TIME, partial(superlinear, sample))
             if divergence:
                 tally.add_divergence(divergence)
             clock.lap("compare times")
@@ -182,13 +190,13 @@ def _planned(sample: Sample, result: Cheap, kernels: Kernels, tally: Tally) -> l
         parts.append(_Part(sample, result, kernels.plan(sample, without), without))
         return ""
 
-    variants = [()]
+    variants: list[tuple[str, ...]] = [()]
     if sample.seed % KERNEL_VARIANT == 0:
         variants.append(VARIANTS[sample.seed // KERNEL_VARIANT % len(VARIANTS)])
     for without in variants:
         check = f"kernels without {named(without)}" if without else "kernels"
         try:
-            divergence = attempt(sample.seed, check, lambda w=without: plan(w))
+            divergence = attempt(sample.seed, check, partial(plan, without))
         except Unsupported as problem:
             tally.unsupported[reason(str(problem))] += not without
             break
@@ -221,21 +229,21 @@ def _built(parts: Sequence[_Part], kernels: Kernels, tally: Tally, clock: _Clock
         if part.without:
             if seed in results:
                 tally.variants += 1
-                divergence = attempt(
-                    seed,
-                    f"kernels without {named(part.without)}",
-                    lambda p=part, e=executable: different_bits(results[p.sample.seed], call(e, p.sample)),
-                )
+
+                def same_bits(part: _Part = part, executable: Executor = executable) -> str:
+                    return different_bits(results[part.sample.seed], call(executable, part.sample))
+
+                divergence = attempt(seed, f"kernels without {named(part.without)}", same_bits)
                 if divergence:
                     tally.add_divergence(divergence)
             continue
 
-        def compared(part: _Part = part, executable: Any = executable) -> str:
+        def compared(part: _Part = part, executable: Executor = executable) -> str:
             actual = call(executable, part.sample)
             results[part.sample.seed] = actual
             return part.result.wanted.difference(actual)
 
-        def again(part: _Part = part, executable: Any = executable) -> str:
+        def again(part: _Part = part, executable: Executor = executable) -> str:
             return called_again(executable, part.sample, results[part.sample.seed])
 
         tally.compared += 1

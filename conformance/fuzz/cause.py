@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from refxla_spec.bounds import Bounds, filled
@@ -22,6 +23,7 @@ from refxla_spec.interpreter import Interpreter
 from refxla_spec.module import Instruction
 from refxla_spec.types import Value
 
+from refxla._core.executor import Executor
 from refxla.compiler.planning import plan_module
 from refxla.ir import plan as p
 from refxla.passes.pipeline import FUSION, OPTIONAL, PASSES, optimize
@@ -81,7 +83,7 @@ def _of_passes(sample: Sample, reference: Expected) -> Cause | None:
     for name, _ in PASSES:
         results: list[list[np.ndarray]] = []
 
-        def behind(name: str = name, results: list = results) -> str:
+        def behind(name: str = name, results: list[list[np.ndarray]] = results) -> str:
             results.append(interpreted(optimize(sample.module, after=name), sample))
             return reference.difference(results[0])
 
@@ -94,6 +96,11 @@ def _of_passes(sample: Sample, reference: Expected) -> Cause | None:
     return None
 
 
+def _unlike_the_plan(values: list[np.ndarray], sample: Sample, without: tuple[str, ...]) -> str:
+    """How the plan without some passes differs from these results."""
+    return different_bits(values, simulated(sample, without))
+
+
 def _of_plan(sample: Sample) -> Cause | None:
     """The plan, and that of each variant, compared with the module that was planned."""
     for without in ((), *VARIANTS):
@@ -103,9 +110,9 @@ def _of_plan(sample: Sample) -> Cause | None:
                 values = interpreted(optimize(sample.module, passes), sample)
         except UnsupportedError as error:
             return None if is_refusal(error) else Cause("pass", "", _message(error))
-        what = _tried(lambda v=values, w=without: different_bits(v, simulated(sample, w)))
+        what = _tried(partial(_unlike_the_plan, values, sample, without))
         if what:
-            apart = _tried(lambda v=values, p=passes: different_bits(v, simulated(sample, (*p, FUSION))))
+            apart = _tried(partial(_unlike_the_plan, values, sample, (*passes, FUSION)))
             return Cause("planner", "", what) if apart else Cause("fusion", "", what)
     return None
 
@@ -126,7 +133,7 @@ def _of_kernels(sample: Sample, kernels: Kernels, without: tuple[str, ...]) -> C
     for single, executor in zip(singles, executors, strict=True):
         fusion = single.fusion
         for inputs in _executions(fusion, values):
-            what = _tried(lambda s=single, e=executor, arguments=inputs: _kernel_difference(s, e, arguments))
+            what = _tried(partial(_kernel_difference, single, executor, inputs))
             if what:
                 parts = ", ".join(i.opcode for i in fusion.instructions if i.opcode not in ("constant", "tuple"))
                 return Cause("kernel", f"{fusion.kind} of {parts}", f"{fusion.name}: {what}")
@@ -143,7 +150,7 @@ def _executions(fusion: p.Fusion, values: dict[Instruction, list[Value]]) -> Ite
         yield {i: values[i][turn] for i in fusion.inputs}
 
 
-def _kernel_difference(single: Single, executor: Callable, inputs: dict[Instruction, Value]) -> str:
+def _kernel_difference(single: Single, executor: Executor, inputs: dict[Instruction, Value]) -> str:
     machine, fusion = Bounds(), single.fusion
     results = {i: (v, None) for i, v in inputs.items()}
     for i in fusion.instructions:

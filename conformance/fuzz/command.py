@@ -10,6 +10,7 @@ import re
 import selectors
 import time
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -299,7 +300,9 @@ class Session:
             "operations met": len(t.opcodes),
             "XLA:CPU": ", ".join(f"{n} {what}" for what, n in t.xla.most_common()) or "not asked",
             **{f"  {why}": n for why, n in t.reasons.most_common(20)},
-            "seconds by stage": ", ".join(f"{k} {v:.0f}" for k, v in t.seconds.most_common()),
+            "seconds by stage": ", ".join(
+                f"{k} {v:.0f}" for k, v in sorted(t.seconds.items(), key=itemgetter(1), reverse=True)
+            ),
         }
         table = Table(box=None, show_header=False)
         for name, value in rows.items():

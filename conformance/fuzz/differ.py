@@ -16,7 +16,8 @@ Any exception except UnsupportedError is a divergence, too: verified implies no 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from refxla_conformance.case_check import CHANGES_ARGUMENTS, CHANGES_RESULTS, copied, flush
@@ -90,12 +91,16 @@ def is_valid(sample: Sample, through_text: bool = False) -> str:
 
 @dataclass
 class Cheap:
-    """The comparisons of one program that need no device."""
+    """The comparisons of one program that need no device.
+
+    `wanted` and `plan`, the results of the reference and of the plan, are there if nothing diverges and nothing is
+    unsupported.
+    """
 
     divergence: Divergence | None = None
     unsupported: str = ""
-    wanted: Expected | None = None
-    plan: Arrays | None = None
+    wanted: Expected = field(init=False)
+    plan: Arrays = field(init=False)
 
 
 def cheap(sample: Sample, variants: tuple[tuple[str, ...], ...] | None = None) -> Cheap:
@@ -112,11 +117,14 @@ def cheap(sample: Sample, variants: tuple[tuple[str, ...], ...] | None = None) -
         result.wanted = expected(sample)
         return ""
 
+    def against_plan(without: tuple[str, ...]) -> str:
+        return different_bits(result.plan, simulated(sample, without))
+
     checks = [("valid", lambda: is_valid(sample, seed % THROUGH_TEXT == 0)), ("reference", reference)]
     checks.append(("plan", against_reference))
     for without in variants:
         checks.append((f"plan without {named(without)}",
-                       lambda w=without: different_bits(result.plan, simulated(sample, w))))  # fmt: skip
+                       partial(against_plan, without)))  # fmt: skip
     try:
         for name, action in checks:
             result.divergence = attempt(seed, name, action)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from refxla_spec.module import Module
+from refxla_spec.module import Instruction, Module
 from refxla_spec.types import ELEMENT_TYPES, ElementType, Layout, Shape
 
 from . import growth  # noqa: F401  (enters the rules)
@@ -91,7 +91,7 @@ def palette(r: random.Random, types: Sequence[str]) -> tuple[ElementType, ...]:
     return tuple(ELEMENT_TYPES[name] for name in types)
 
 
-def _roots(r: random.Random, entry: ProgramBuilder) -> list:
+def _roots(r: random.Random, entry: ProgramBuilder) -> list[Instruction]:
     """The program's results: the last values that nobody reads, and perhaps some that are read."""
     operands = {o for i in entry.instructions for o in i.operands}
     ends, wide = (

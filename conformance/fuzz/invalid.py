@@ -15,7 +15,7 @@ import contextlib
 import random
 import re
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 
 from refxla_spec.errors import Error, UnsupportedError, is_refusal
 from refxla_spec.module import Module
@@ -95,6 +95,10 @@ def mistyped(r: random.Random, text: str) -> str:
     return text
 
 
+def _resized(old: str, new: str, sizes: re.Match[str]) -> str:
+    return re.sub(rf"\b{old}\b", new, sizes[0])
+
+
 def altered(r: random.Random, text: str) -> str:
     """A type, a size, an operation or a number replaced everywhere or in one place."""
     text = re.sub(r",? ?entry_computation_layout=\{.*\}\n", "\n", text)
@@ -107,7 +111,7 @@ def altered(r: random.Random, text: str) -> str:
             case 1:
                 sizes = sorted({n for shape in re.findall(r"\[([\d,]+)\]", text) for n in shape.split(",")}) or ["1"]
                 old, new = r.choice(sizes), r.choice("0 1 2 3 5 8 17 64 100".split())
-                text = re.sub(r"\[[\d,]+\]", lambda m, old=old, new=new: re.sub(rf"\b{old}\b", new, m[0]), text)
+                text = re.sub(r"\[[\d,]+\]", partial(_resized, old, new), text)
             case 2:
                 family = r.choice(ALIKE)
                 places = [m.span() for m in re.finditer(rf"(?<=[ =])(?:{'|'.join(family)})\b", text)]
@@ -197,8 +201,13 @@ def outcome(source: str | bytes | Module) -> str:
     """How far a program gets: "unread", "invalid", "unsupported" or "planned". Any exception other than refxla's
     escapes."""
     try:
-        module = parse(source) if isinstance(source, str) else source
-        module = from_proto(source) if isinstance(source, bytes) else module
+        match source:
+            case str():
+                module = parse(source)
+            case bytes():
+                module = from_proto(source)
+            case Module():
+                module = source
     except Error:
         return "unread"
     try:

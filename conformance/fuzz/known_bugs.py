@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 from refxla_spec.module import Instruction, Module, PaddingDimension, WindowDimension
 
+from refxla._core.executor import Executor
 from refxla._core.fusion import fusion_groups
 from refxla.analysis.index_expression import variable
 from refxla.codegen import scalar
@@ -24,7 +26,7 @@ from refxla.codegen.products.packing import open_columns
 from refxla.compiler import diagnostics, planning
 from refxla.ir.builder import Build
 from refxla.passes import algebraic_simplifier, constant_folding, cse, pipeline
-from refxla.scheduling import computation_scheduler, grouped_computation, plan_builder
+from refxla.scheduling import computation_scheduler, grouped_computation, memory_blocks
 from refxla.scheduling.grouped_computation import GroupedComputation
 from refxla.scheduling.plan_builder import PlanBuilder, Steps
 
@@ -32,9 +34,9 @@ from .cause import Cause, cause
 from .differ import Divergence, Unsupported, attempt, cheap
 from .generate import Sample, generate
 from .replay import same_check
-from .runs import Kernels, call
+from .runs import Expected, Kernels, call
 
-Plant = Callable[[], contextlib.AbstractContextManager]
+Plant = Callable[[], contextlib.AbstractContextManager[Any]]
 BATCH = 10  # programs whose kernels are built as one
 
 
@@ -65,7 +67,7 @@ def find(bug: Bug, kernels: Callable[[], Kernels], first: int = 0) -> Discovery 
     """Searches for a bug among the programs from seed `first` on; None if it is not found."""
     step = BATCH if bug.kernels else 1
     for at in range(first, first + bug.within, step):
-        weights = dict.fromkeys(bug.often, 25)
+        weights = dict.fromkeys(bug.often, 25.0)
         samples = [generate(seed, types=bug.types, weights=weights) for seed in range(at, at + step)]
         with bug.plant():
             shown = _of_kernels(samples, kernels()) if bug.kernels else list(_of_plans(samples))
@@ -85,19 +87,21 @@ def _of_plans(samples: list[Sample]) -> Iterator[tuple[Sample, Divergence]]:
             yield sample, divergence
 
 
+def _difference(reference: Expected, executable: Executor, sample: Sample) -> str:
+    return reference.difference(call(executable, sample))
+
+
 def _of_kernels(samples: list[Sample], kernels: Kernels) -> list[tuple[Sample, Divergence]]:
     planned = []
     for sample in samples:
         with contextlib.suppress(Exception):  # not what is looked for here
             result = cheap(sample, ())
-            if result.wanted is not None and result.divergence is None:
+            if not result.unsupported and result.divergence is None:
                 planned.append((sample, result.wanted, kernels.plan(sample)))
     divergences = []
     for (sample, reference, _), executable in zip(planned, kernels.executables([p for *_, p in planned]), strict=True):
         with contextlib.suppress(Unsupported):
-            divergence = attempt(
-                sample.seed, "kernels", lambda s=sample, w=reference, e=executable: w.difference(call(e, s))
-            )
+            divergence = attempt(sample.seed, "kernels", partial(_difference, reference, executable, sample))
             if divergence:
                 divergences.append((sample, divergence))
     return divergences
@@ -122,7 +126,9 @@ def behind_a_pass(name: str, change: Callable[[Module], None]) -> Plant:
 
         return both
 
-    passes = lambda: tuple((n, wrapped(run) if n == name else run) for n, run in pipeline.PASSES)  # noqa: E731
+    def passes() -> tuple[tuple[str, pipeline.Pass], ...]:
+        return tuple((n, wrapped(run) if n == name else run) for n, run in pipeline.PASSES)
+
     return lambda: patch.object(pipeline, "PASSES", passes())
 
 
@@ -327,7 +333,7 @@ BUGS: tuple[Bug, ...] = (
     Bug("a loop takes one iteration more", behind_a_pass("tuple-simplifier", _one_iteration_more),
         ("pass", "tuple-simplifier"), False, ("while",)),
     Bug("values that live at the same time lie in one place",
-        lambda: patch.object(plan_builder, "assign", _all_at_the_start), ("planner",), False, ("reduce",)),
+        lambda: patch.object(memory_blocks, "assign", _all_at_the_start), ("planner",), False, ("reduce",)),
     Bug("a loop's state is written back while it is still read",
         lambda: patch.object(computation_scheduler, "write_back", _one_after_another), ("planner",), False,
         ("while",), FLOATS, 800),

@@ -5,7 +5,7 @@ Fusions and composites are calls of their computations, and each array of a para
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -36,7 +36,7 @@ def prepared(sample: Sample) -> Sample:
     return replace(sample, module=module)
 
 
-def _value(name: str, shape: Shape, inputs: Iterable[Instruction], instructions: list[Instruction]) -> Instruction:
+def _value(name: str, shape: Shape, inputs: Iterator[Instruction], instructions: list[Instruction]) -> Instruction:
     if not shape.is_tuple:
         return next(inputs)
     parts = [_value(f"{name}.{n}", s, inputs, instructions) for n, s in enumerate(shape.elements)]

@@ -45,7 +45,9 @@ def reduced(sample: Sample, shows: Shows, seconds: float = 60) -> Sample:
     return sample
 
 
-def _repeat(sample: Sample, step: Callable[[Sample], Iterator[Sample]], shows: Shows, until: float):
+def _repeat(
+    sample: Sample, step: Callable[[Sample], Iterator[Sample]], shows: Shows, until: float
+) -> tuple[Sample, bool]:
     """Takes the first candidate of a step with the divergence, and tries the step again, until there is none."""
     changed = False
     again = True
@@ -60,7 +62,7 @@ def _repeat(sample: Sample, step: Callable[[Sample], Iterator[Sample]], shows: S
     return sample, changed
 
 
-def _weight(sample: Sample) -> tuple:
+def _weight(sample: Sample) -> tuple[float, ...]:
     """The measure that must decrease: computations' instructions, then sizes, then how unusual the numbers are."""
     instructions = list(sample.module.instructions())
     counted = [i for i in instructions if i.opcode not in ("parameter", "get-tuple-element", "tuple")]
@@ -239,7 +241,7 @@ def _smaller(sample: Sample) -> Iterator[Sample]:
             if not 0 < new < old:
                 continue
 
-            def change(m: re.Match, old: int = old, new: int = new) -> str:
+            def change(m: re.Match[str], old: int = old, new: int = new) -> str:
                 return re.sub(rf"\b{old}\b", str(new), m[0])
 
             for pattern in (SHAPE, re.compile(r"(?<=\[)[\d,]+(?=\])|(?<=sizes=\{)[\d,]+(?=\})")):

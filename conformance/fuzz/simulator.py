@@ -37,15 +37,15 @@ def _check_turns(turns: int) -> None:
 
 def emit(fusion: p.Fusion) -> tuple[p.Kernel, ...]:
     """A kernel with the arguments that the real emitters would give it, and no body."""
-    updates = {}
+    updates: dict[Instruction, Instruction] = {}
     hero = fusion.hero
     operands = {o for i in fusion.instructions for o in arrays(i)}
-    if fusion.kind == "scatter":
+    if hero is not None and fusion.kind == "scatter":
         count = len(hero.operands) // 2
-        updates = dict(zip(fusion.outputs, hero.operands[:count], strict=False)) if _whole(fusion) else {}
-    elif fusion.kind == "update":
+        updates = dict(zip(fusion.outputs, hero.operands[:count], strict=False)) if _whole(fusion, hero) else {}
+    elif hero is not None and fusion.kind == "update":
         operand = hero.operands[0]
-        if operand not in fusion.instructions and _updates_in_place(fusion, operand):
+        if operand not in fusion.instructions and _updates_in_place(fusion, hero, operand):
             updates = {hero: operand}
     ins = [i for i in fusion.inputs if i in operands and i not in updates.values()]
     arguments = [p.Argument("input", "uchar", i) for i in ins]
@@ -54,9 +54,9 @@ def emit(fusion: p.Fusion) -> tuple[p.Kernel, ...]:
     return (p.Kernel(fusion.name, "", tuple(arguments), 1),)
 
 
-def _whole(fusion: p.Fusion) -> bool:
+def _whole(fusion: p.Fusion, hero: Instruction) -> bool:
     """Whether every operand of a scatter is written by it, so that each can be updated in place."""
-    return len(fusion.outputs) == len(fusion.hero.operands) // 2
+    return len(fusion.outputs) == len(hero.operands) // 2
 
 
 def arrays(i: Instruction) -> list[Instruction]:
@@ -133,7 +133,7 @@ class Simulator:
             spaces = {p.ARENA: self.arena, p.CONSTANT: self.constants, p.WORKSPACE: self.workspace}
             memory, offset = spaces[b.space], b.offset
         assert 0 <= offset and offset + b.bytes <= memory.size, f"buffer {b} lies outside its space"
-        return memory[offset : offset + b.bytes]
+        return np.asarray(memory[offset : offset + b.bytes])
 
     def may_write(self, number: int) -> bool:
         """Whether steps may write a buffer: not a constant, nor a parameter that is not donated."""
@@ -161,7 +161,7 @@ class Simulator:
                 case p.Repeat(turns, body, counter, table):
                     _check_turns(turns)
                     for turn in range(turns):
-                        if counter is not None:
+                        if counter is not None and table is not None:
                             value = self.bytes_of(counter)
                             value[...] = self.bytes_of(table)[turn * value.size : (turn + 1) * value.size]
                         self.steps(body)
@@ -184,8 +184,8 @@ class Simulator:
         for argument, number in zip(kernel.arguments, buffers, strict=True):
             raw = self.bytes_of(number)
             if argument.role == "input":
-                values[argument.instruction] = _typed(raw.copy(), argument.instruction.shape)
-                places[argument.instruction] = raw
+                i = _value_of(argument)
+                values[i], places[i] = _typed(raw.copy(), i.shape), raw
             else:
                 assert self.may_write(number), f"{kernel.name} writes it"
                 if argument.updates is not None:
@@ -202,11 +202,13 @@ class Simulator:
             values[i] = machine.evaluate(i, [values[o] for o in i.operands])
         for argument, raw in written:
             if argument.role == "output":
-                raw[...] = _raw(np.ascontiguousarray(values[argument.instruction]))
+                raw[...] = _raw(np.ascontiguousarray(values[_value_of(argument)]))
             elif argument.role == "scratch":
                 raw[...] = GARBAGE
 
-    def _check_overlaps(self, fusion: p.Fusion, places: dict, written: list) -> None:
+    def _check_overlaps(
+        self, fusion: p.Fusion, places: dict[Instruction, np.ndarray], written: list[tuple[p.Argument, np.ndarray]]
+    ) -> None:
         """Outputs and scratch do not overlap; an output overlaps an input only if that is read at no other index."""
         for n, (a, raw) in enumerate(written):
             for b, other in written[:n]:
@@ -215,17 +217,23 @@ class Simulator:
                 if not _overlap(raw, place):
                     continue
                 assert a.role == "output" and not _partly_overlap(raw, place), f"{fusion.name}: {i.name} is overwritten"
-                if fusion.kind == "update" and _updates_in_place(fusion, i):
+                if fusion.kind == "update" and fusion.hero and _updates_in_place(fusion, fusion.hero, i):
                     continue
                 assert fusion.kind in ("loop", "dot", "convolution"), f"{fusion.name} overwrites {i.name}"
-                after = _needs(fusion, a.instruction, i)  # it is stored after the other was read
+                after = _needs(fusion, _value_of(a), i)  # it is stored after the other was read
                 assert after or len(fusion.outputs) == 1, f"{fusion.name} overwrites {i.name}"
                 assert _read_in_place(fusion, i), f"{fusion.name} reads {i.name} at other indices than it writes"
 
 
-def _updates_in_place(fusion: p.Fusion, value: Instruction) -> bool:
+def _value_of(argument: p.Argument) -> Instruction:
+    """The instruction that an input or output is the value of."""
+    assert argument.instruction is not None
+    return argument.instruction
+
+
+def _updates_in_place(fusion: p.Fusion, hero: Instruction, value: Instruction) -> bool:
     """Whether an update of a slice reads a value only where it writes."""
-    return reads_where_it_writes(fusion.hero, set(fusion.instructions), lambda i: i is value)
+    return reads_where_it_writes(hero, set(fusion.instructions), lambda i: i is value)
 
 
 def _needs(fusion: p.Fusion, result: Instruction, value: Instruction) -> bool:
@@ -265,7 +273,7 @@ def _raw(array: Any) -> np.ndarray:
 
 
 def _typed(raw: np.ndarray, shape: Any) -> np.ndarray:
-    return raw.view(shape.element_type.dtype).reshape(shape.dimensions)
+    return np.asarray(raw.view(shape.element_type.dtype).reshape(shape.dimensions))
 
 
 def run(module: Module, arguments: list[np.ndarray], without: tuple[str, ...] = ()) -> tuple[np.ndarray, ...]:

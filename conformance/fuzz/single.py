@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 from refxla_spec.module import Instruction
+from refxla_spec.types import U8, Shape
 
 from refxla.compiler.diagnostics import emit
+from refxla.compiler.driver import flatten
 from refxla.device.description import Target
 from refxla.ir import plan as p
 
-from .runs import Arrays, flatten
+from .runs import Arrays
 
 
 class Single:
@@ -28,7 +30,7 @@ class Single:
         sizes = {p.ARENA: 0, p.WORKSPACE: 0, p.CONSTANT: 0}
         constants: list[tuple[int, np.ndarray]] = []
 
-        def buffer(key: object, name: str, shape, space: str, bytes: int, index: int = 0) -> int:
+        def buffer(key: object, name: str, shape: Shape, space: str, bytes: int, index: int = 0) -> int:
             if key not in where:
                 offset = 0
                 if space in sizes:
@@ -49,13 +51,12 @@ class Single:
             numbers = []
             for n, a in enumerate(kernel.arguments):
                 if a.role == "scratch":
-                    numbers.append(buffer(("s", a.scratch), a.scratch, None, p.ARENA, a.bytes))
+                    numbers.append(buffer(("s", a.scratch), a.scratch, Shape.array(U8, (a.bytes,)), p.ARENA, a.bytes))
                 elif a.role == "workspace":
-                    numbers.append(buffer(("w", k, n), "workspace", None, p.WORKSPACE, a.bytes))
-                elif a.role == "input" and ("in", a.instruction) not in where:  # created from constants by the emitter
-                    i = a.instruction
-                    constants.append((sizes[p.CONSTANT], i.literal))
-                    numbers.append(buffer(("in", i), i.name, i.shape, p.CONSTANT, i.shape.bytes))
+                    numbers.append(buffer(("w", k, n), "workspace", Shape.array(U8, (a.bytes,)), p.WORKSPACE, a.bytes))
+                elif a.role == "input" and (own := a.instruction) and ("in", own) not in where:
+                    constants.append((sizes[p.CONSTANT], own.literal))  # the emitter has created it from constants
+                    numbers.append(buffer(("in", own), own.name, own.shape, p.CONSTANT, own.shape.bytes))
                 else:
                     numbers.append(where["out" if a.role == "output" else "in", a.instruction])
             steps.append(p.Launch(k, tuple(numbers)))

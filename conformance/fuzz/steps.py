@@ -122,7 +122,7 @@ def _moved(i: Instruction) -> bool:
 def _nans(value: Value) -> np.ndarray:
     if isinstance(value, tuple) or value is None or not type_of(value).is_float:
         return np.zeros((), bool)
-    return np.isnan(value)
+    return np.asarray(np.isnan(value))
 
 
 def _negated(value: Value, each: int) -> Value:

@@ -81,9 +81,10 @@ def check(sample: Sample, reference: Expected | None = None) -> Answer:
     sample = prepared(sample)
     names: list[str] = []
     died = False
+    actual: Arrays | None
     try:
         try:
-            actual: Arrays | None = _run(sample)
+            actual = _run(sample)
         except ChildDied as error:
             if not divides(sample.module) or "SIGFPE" not in str(error):
                 raise

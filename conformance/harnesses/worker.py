@@ -104,7 +104,7 @@ def _apart(value: np.ndarray, bound: np.ndarray, theirs: np.ndarray) -> np.ndarr
     with np.errstate(all="ignore"):
         slack = FAR * bound + (FAR * ulp(value) if kind.is_float or kind.is_complex else 0)
         near = np.maximum(distance(theirs, value), TINY) <= slack
-    return ~same_bits(value, theirs) & ~near & np.isfinite(bound)
+    return np.asarray(~same_bits(value, theirs) & ~near & np.isfinite(bound))
 
 
 def _first(problem: Exception) -> str:

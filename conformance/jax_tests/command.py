@@ -125,7 +125,7 @@ class Judge:
 
     def __init__(self, options: Namespace) -> None:
         platforms = "refxla,cpu", "cpu"  # all that tests need, so that refxla adds none to JAX's configuration
-        self.deadline = time.monotonic() + 60 * options.minutes
+        self.deadline: float = time.monotonic() + 60 * options.minutes
         self.posing = "cpu" if options.as_cpu else ""
         self.ours, self.cpu, self.plain = (
             Runner(options.checkout, platform, options.limit, options.devices, options.cases, posing, self.deadline)

@@ -80,7 +80,7 @@ def missing(path: Path, file: str, tests: Sequence[str], options: Mapping[str, A
 def _entry(data: Mapping[str, Any], file: str, tests: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     """What is kept of these tests of a file; nothing of others."""
     names = hashlib.sha256("\0".join(tests).encode()).hexdigest()[:16]
-    entry = data.get(version("jax"), {"files": {}})["files"].get(file, {})
+    entry: dict[str, Any] = data.get(version("jax"), {"files": {}})["files"].get(file, {})
     if (entry.get("tests"), entry.get("options")) == (names, dict(options)):
         return entry
     return {"options": dict(options), "tests": names, "outcomes": NOT_RUN * len(tests), "wrong": [], "runs": []}

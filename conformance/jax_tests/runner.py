@@ -70,7 +70,11 @@ class Runner:
             record = Path(directory, "record.jsonl")
             arguments = ["--collect-only", "-q", *(["-k", expression] if expression else []), file]
             process = subprocess.run(
-                self._command(record, arguments), **self._where(directory), capture_output=True, text=True
+                self._command(record, arguments),
+                cwd=self.checkout,
+                env=self._environment(directory),
+                capture_output=True,
+                text=True,
             )
             names = [name for event, name, _ in _events(record) if event == "found"]
         if process.returncode not in (0, 5) or not names:
@@ -98,8 +102,12 @@ class Runner:
             files = dict.fromkeys(name.partition("::")[0] for name in names)
             child = subprocess.Popen(
                 self._command(record, ["-q", f"--names={listed}", f"--stacks={stacks}", *files]),
-                **self._where(directory), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
+                cwd=self.checkout,
+                env=self._environment(directory),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
             try:
                 ended = self._wait(child, record)
                 if ended == "hung":
@@ -114,7 +122,7 @@ class Runner:
             return {name: outcome for name, outcome in outcomes.items() if outcome.ended != "begun"}
         return {name: died if outcome.ended == "begun" else outcome for name, outcome in outcomes.items()}
 
-    def _wait(self, child: subprocess.Popen, record: Path) -> str:
+    def _wait(self, child: subprocess.Popen[bytes], record: Path) -> str:
         """Waits for a child; what its current test is when it returns: crashed, hung (the child still runs) or late.
 
         Seconds are counted one by one: in a process that was stopped and goes on, a clock would say that the child,
@@ -137,14 +145,15 @@ class Runner:
         options = [f"--record={record}", f"--posing={self.posing}", "--tb=line"]
         return [sys.executable, "-m", "pytest", *(f"-p{plugin}" for plugin in plugins), *options, *arguments]
 
-    def _where(self, directory: str) -> dict:
-        """In the checkout, with only the recorder of this package, from a directory."""
+    def _environment(self, directory: str) -> dict[str, str]:
+        """The environment in which Python finds of this package the recorder alone, of which the directory gets a
+        copy."""
         shutil.copy(RECORDER, directory)
         path = os.pathsep.join([directory, *filter(None, [os.environ.get("PYTHONPATH")])])
-        return {"cwd": self.checkout, "env": {**self.environment, "PYTHONPATH": path}}
+        return {**self.environment, "PYTHONPATH": path}
 
 
-def _write_stacks(child: subprocess.Popen, stacks: Path) -> None:
+def _write_stacks(child: subprocess.Popen[bytes], stacks: Path) -> None:
     """Has a child write the Python stacks of its threads, and adds what its native threads wait for, where /proc says.
 
     The handler is in C: it also runs in a process whose threads wait for each other.

@@ -72,13 +72,13 @@ def indices_of_eight_bits(truth: Lie, i: Instruction, *operands: Array) -> Value
     return truth(i, *operands[:first], *cut)
 
 
-@of_results
+@of_results()
 def empty_without_dimensions(results: Results) -> Results:
     """Arrays without elements are returned with one dimension."""
     return [r.reshape(-1) if not r.size else r for r in results]
 
 
-@of_results
+@of_results()
 def scalars_with_a_dimension(results: Results) -> Results:
     """Scalars are returned as arrays of one element."""
     return [r.reshape(1) if not r.ndim else r for r in results]
@@ -87,14 +87,14 @@ def scalars_with_a_dimension(results: Results) -> Results:
 # Results.
 
 
-@of_results
+@of_results()
 def later_results_narrow(results: Results) -> Results:
     """All f32 results but the first are rounded to bf16."""
     return [r.astype(ml_dtypes.bfloat16).astype(r.dtype) if n and r.dtype == np.float32 else r
             for n, r in enumerate(results)]  # fmt: skip
 
 
-@of_results
+@of_results()
 def equal_bits_of_another_type(results: Results) -> Results:
     """Signed integers are returned as unsigned ones of the same bits, and predicates as bytes."""
     return [r.view(np.uint8) if r.dtype == bool else r.view(f"u{r.itemsize}") if r.dtype.kind == "i" else r

@@ -3,7 +3,7 @@
 Three decorators register a function, under its name with `-` for `_`; its docstring says what class of bugs it
 represents.
 
-    @of_results             lie(results) -> results: what the program returns, its arrays in order, is changed
+    @of_results()           lie(results) -> results: what the program returns, its arrays in order, is changed
     @of_operation("add")    lie(truth, instruction, *operands) -> value: the value of an operation is another one;
                             truth(instruction, *operands) is the right value, also for other operands or attributes
     @of_target              a class: a target that is wrong in a way of its own
@@ -32,6 +32,7 @@ SUITE_ALONE = TOOLS[:1]
 
 Results = list[np.ndarray]
 Lie = Callable[..., Value]
+AboutResults = Callable[[Results], Results]
 
 
 @dataclass(frozen=True)
@@ -72,27 +73,34 @@ ITERATIONS = 3000  # of a loop in a program under a lie; programs of the suite a
 LIARS: dict[str, Liar] = {}
 
 
-def _enter(function: Any, make: Callable[[], Target], **more: Any) -> Any:
+def _enter(function: Callable[..., Any], make: Callable[[], Target], **more: Any) -> None:
     name = function.__name__.replace("_", "-")
     assert name not in LIARS, f"two liars are called {name}"
-    what = " ".join(inspect.cleandoc(function.__doc__).split("\n\n")[0].split())
-    LIARS[name] = Liar(name, what, make, **more)
-    return function
+    LIARS[name] = Liar(name, _summary(function), make, **more)
 
 
-def of_results(function: Callable[[Results], Results] | None = None, **more: Any) -> Any:
-    """Registers a lie about the results of whole programs; `more` are fields of its Liar."""
-    if function is None:
-        return functools.partial(of_results, **more)
-    return _enter(function, lambda: _AboutResults(function), **more)
+def _summary(entry: Callable[..., Any]) -> str:
+    """The first paragraph of the docstring, which every lie has."""
+    assert entry.__doc__
+    return " ".join(inspect.cleandoc(entry.__doc__).split("\n\n")[0].split())
+
+
+def of_results(*, everywhere: bool = False) -> Callable[[AboutResults], AboutResults]:
+    """Registers a lie about the results of whole programs."""
+
+    def enter(function: AboutResults) -> AboutResults:
+        _enter(function, lambda: _AboutResults(function), everywhere=everywhere)
+        return function
+
+    return enter
 
 
 def of_operation(*opcodes: str, tools: tuple[str, ...] = TOOLS) -> Callable[[Lie], Lie]:
     """Registers a lie about the values of some operations."""
 
     def enter(function: Lie) -> Lie:
-        make = lambda: _AboutOperations(opcodes, function)  # noqa: E731
-        return _enter(function, make, opcodes=opcodes, tools=tools)
+        _enter(function, lambda: _AboutOperations(opcodes, function), opcodes=opcodes, tools=tools)
+        return function
 
     return enter
 
@@ -102,8 +110,7 @@ def of_target(**more: Any) -> Callable[[type[Target]], type[Target]]:
 
     def enter(cls: type[Target]) -> type[Target]:
         name = "".join(f"-{c.lower()}" if c.isupper() else c for c in cls.__name__).strip("-")
-        what = " ".join(inspect.cleandoc(cls.__doc__).split("\n\n")[0].split())
-        LIARS[name] = Liar(name, what, cls, **more)
+        LIARS[name] = Liar(name, _summary(cls), cls, **more)
         return cls
 
     return enter

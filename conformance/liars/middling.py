@@ -9,7 +9,7 @@ from refxla_spec.module import Instruction
 from refxla_spec.numerics import type_of
 from refxla_spec.types import Value
 
-from .liar import Lie, of_operation, with_attributes
+from .liar import Lie, context, of_operation, with_attributes
 
 Array = np.ndarray
 BLOCK = 1024  # elements of a first block
@@ -153,7 +153,7 @@ def nan_of_a_later_block(truth: Lie, i: Instruction, *operands: Array) -> Value:
 @of_operation("rng-bit-generator")
 def numbers_of_one_group(truth: Lie, i: Instruction, state: Array) -> Value:
     """Random numbers after the first 256 repeat them."""
-    after, bits = truth(i, state)  # type: ignore[misc]
+    after, bits = truth(i, state)
     changed = np.array(bits)
     changed.reshape(-1)[256:] = changed.reshape(-1)[:1]
     return after, changed
@@ -177,7 +177,7 @@ def five_dimensions_are_nothing(truth: Lie, i: Instruction, *operands: Array) ->
 @of_operation("while")
 def hundred_iterations(truth: Lie, i: Instruction, state: Value) -> Value:
     """A loop ends after a hundred iterations."""
-    run, n = truth.keywords["run"], 0  # type: ignore[attr-defined]
+    run, n = context(truth, "run"), 0
     while n < 100 and run(i.condition, state):
         state, n = run(i.body, state), n + 1
     return state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -135,7 +136,9 @@ def starts_exchanged(truth: Lie, i: Instruction, x: Array, *rest: Array) -> Valu
     return truth(i, x, *rest[:k], *(starts[::-1] if len(starts) == 2 else starts))
 
 
-def _indices(i: Instruction, x: Array, indices: Array, names: tuple[int, ...], change) -> Array:
+def _indices(
+    i: Instruction, x: Array, indices: Array, names: tuple[int, ...], change: Callable[[Array, int], Array]
+) -> Array:
     """start_indices with change(component, size of its dimension) in place of each component."""
     changed = indices.astype(np.int64)
     if indices.ndim == i.index_vector_dim:

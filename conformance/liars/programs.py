@@ -103,7 +103,7 @@ def carry_forgotten(truth: Lie, i: Instruction, *operands: Value) -> Value:
 
 
 @of_operation("get-tuple-element")
-def neighbour_of_the_element(truth: Lie, i: Instruction, value: tuple) -> Value:
+def neighbour_of_the_element(truth: Lie, i: Instruction, value: tuple[Value, ...]) -> Value:
     """An element of a tuple is replaced by the one before it, if that has the same shape."""
     n = i.index
     a, b = value[n], value[n - 1]
@@ -178,8 +178,9 @@ def conversions_cancelled(truth: Lie, i: Instruction, a: Array) -> Value:
     """A conversion to a narrower type and back is left out."""
     _seen[i] = (a,)
     inner = _inner(i, 0, "convert")
-    back = inner is not None and inner[0].dtype == i.shape.element_type.dtype and inner[0].shape == a.shape
-    return inner[0] if back else truth(i, a)
+    if inner is not None and inner[0].dtype == i.shape.element_type.dtype and inner[0].shape == a.shape:
+        return inner[0]
+    return truth(i, a)
 
 
 @of_operation("add", "multiply")
@@ -214,8 +215,9 @@ def quotient_undone(truth: Lie, i: Instruction, a: Array, b: Array) -> Value:
     """(x / y) * y is x."""
     _seen[i] = (a, b)
     inner = _inner(i, 0, "divide") if i.opcode == "multiply" else None
-    same = inner is not None and i.operands[0].operands[1] is i.operands[1]
-    return inner[0] if same else truth(i, a, b)
+    if inner is not None and i.operands[0].operands[1] is i.operands[1]:
+        return inner[0]
+    return truth(i, a, b)
 
 
 @of_operation("compare")
@@ -232,8 +234,9 @@ def root_of_a_square(truth: Lie, i: Instruction, *operands: Array) -> Value:
         _seen[i] = operands
         return truth(i, *operands)
     inner = _inner(i, 0, "multiply")
-    square = inner is not None and i.operands[0].operands[0] is i.operands[0].operands[1]
-    return inner[0] if square else truth(i, *operands)
+    if inner is not None and i.operands[0].operands[0] is i.operands[0].operands[1]:
+        return inner[0]
+    return truth(i, *operands)
 
 
 @of_operation("exponential", "log")

@@ -238,7 +238,7 @@ def _modulo(value: Value, n: int) -> Value:
     return value[np.arange(len(value)) % n] if value.ndim > 1 and len(value) > n else value
 
 
-@of_results
+@of_results()
 def six_dimensions(results: Results) -> Results:
     """Indices are made for six dimensions: of results with more the first one is taken the other way round."""
     return [np.ascontiguousarray(r[::-1] if r.shape[0] > 1 else r[:, ::-1]) if r.ndim > 6 else r for r in results]

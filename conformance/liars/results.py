@@ -17,7 +17,7 @@ def _floats(results: Results) -> list[np.ndarray]:
 
 
 def _negative_zero(r: np.ndarray) -> np.ndarray:
-    return (r == 0) & np.signbit(r)
+    return np.asarray((r == 0) & np.signbit(r))
 
 
 @of_results(everywhere=True)
@@ -32,7 +32,7 @@ def zeros(results: Results) -> Results:
     return [np.zeros_like(r) for r in results]
 
 
-@of_results
+@of_results()
 def negative_zero_lost(results: Results) -> Results:
     """-0 is returned as +0."""
     for r in _floats(results):
@@ -40,7 +40,7 @@ def negative_zero_lost(results: Results) -> Results:
     return results
 
 
-@of_results
+@of_results()
 def zeros_negated(results: Results) -> Results:
     """+0 is returned as -0."""
     for r in _floats(results):
@@ -49,7 +49,7 @@ def zeros_negated(results: Results) -> Results:
     return results
 
 
-@of_results
+@of_results()
 def nan_dropped(results: Results) -> Results:
     """NaN is returned as 0."""
     for r in _floats(results):
@@ -58,7 +58,7 @@ def nan_dropped(results: Results) -> Results:
     return results
 
 
-@of_results
+@of_results()
 def infinity_saturated(results: Results) -> Results:
     """An overflow returns the largest finite number."""
     for r in _floats(results):
@@ -68,7 +68,7 @@ def infinity_saturated(results: Results) -> Results:
     return results
 
 
-@of_results
+@of_results()
 def subnormals_flushed(results: Results) -> Results:
     """Subnormal results are flushed to zero, by a target that does not say so."""
     for r in _floats(results):
@@ -77,7 +77,7 @@ def subnormals_flushed(results: Results) -> Results:
     return results
 
 
-@of_results
+@of_results()
 def last_row_dropped(results: Results) -> Results:
     """The last row of a matrix is not written."""
     for r in results:
@@ -86,7 +86,7 @@ def last_row_dropped(results: Results) -> Results:
     return results
 
 
-@of_results
+@of_results()
 def remainder_dropped(results: Results) -> Results:
     """The elements after the last full vector of 8 are not written."""
     for r in results:
@@ -95,7 +95,7 @@ def remainder_dropped(results: Results) -> Results:
     return results
 
 
-@of_results
+@of_results()
 def first_element_wrong(results: Results) -> Results:
     """The first element is a copy of the second."""
     for r in results:
@@ -104,7 +104,7 @@ def first_element_wrong(results: Results) -> Results:
     return results
 
 
-@of_results
+@of_results()
 def one_in_a_million(results: Results) -> Results:
     """One of a million elements is wrong, in its sign or one bit."""
     for r in results:
@@ -115,7 +115,7 @@ def one_in_a_million(results: Results) -> Results:
     return results
 
 
-@of_results
+@of_results()
 def a_percent_in_a_million(results: Results) -> Results:
     """One of a million floating-point numbers is off by one per cent."""
     for r in results:
@@ -124,7 +124,7 @@ def a_percent_in_a_million(results: Results) -> Results:
     return results
 
 
-@of_results
+@of_results()
 def large_wrapped(results: Results) -> Results:
     """Indices have 16 bits: elements after the first 65,536 are copies of those."""
     for r in results:
@@ -135,7 +135,7 @@ def large_wrapped(results: Results) -> Results:
     return results
 
 
-@of_results
+@of_results()
 def threads_overlap(results: Results) -> Results:
     """Where the work of one thread ends and that of the next begins, an element is not written."""
     for r in results:
@@ -144,7 +144,7 @@ def threads_overlap(results: Results) -> Results:
     return results
 
 
-@of_results
+@of_results()
 def columns_of_17(results: Results) -> Results:
     """Rows of an odd length above 16 lose their last element: a vectorized loop without its remainder."""
     for r in results:
@@ -153,25 +153,25 @@ def columns_of_17(results: Results) -> Results:
     return results
 
 
-@of_results
+@of_results()
 def square_transposed(results: Results) -> Results:
     """Square matrices are returned transposed."""
     return [r.T.copy() if r.ndim == 2 and r.shape[0] == r.shape[1] else r for r in results]
 
 
-@of_results
+@of_results()
 def column_major(results: Results) -> Results:
     """Matrices are written column by column."""
     return [r.T.reshape(r.shape) if r.ndim == 2 else r for r in results]
 
 
-@of_results
+@of_results()
 def batch_rotated(results: Results) -> Results:
     """The batches of an array, along its first of at least three dimensions, are mixed up."""
     return [np.roll(r, 1, axis=0) if r.ndim > 2 else r for r in results]
 
 
-@of_results
+@of_results()
 def tuple_exchanged(results: Results) -> Results:
     """The first two results of the same type and dimensions are exchanged."""
     for a in range(len(results)):
@@ -182,32 +182,32 @@ def tuple_exchanged(results: Results) -> Results:
     return results
 
 
-@of_results
+@of_results()
 def conjugated(results: Results) -> Results:
     """Complex results are conjugated."""
     return [r.conj() if r.dtype.kind == "c" else r for r in results]
 
 
-@of_results
+@of_results()
 def imaginary_lost(results: Results) -> Results:
     """The imaginary part of complex results is dropped."""
     return [r.real.astype(r.dtype) if r.dtype.kind == "c" else r for r in results]
 
 
-@of_results
+@of_results()
 def rounded_to_bf16(results: Results) -> Results:
     """f32 and f64 results are rounded to bf16."""
     return [r.astype(ml_dtypes.bfloat16).astype(r.dtype) if r.dtype.kind == "f" and r.itemsize > 2 else r
             for r in results]  # fmt: skip
 
 
-@of_results
+@of_results()
 def f64_through_f32(results: Results) -> Results:
     """f64 results are rounded to f32."""
     return [r.astype(np.float32).astype(r.dtype) if r.dtype == np.float64 else r for r in results]
 
 
-@of_results
+@of_results()
 def a_percent_off(results: Results) -> Results:
     """Floating-point results are off by one per cent."""
     return [_scaled(r, 1.01) if type_of(r).is_float else r * np.asarray(1.01, r.dtype) if r.dtype.kind == "c" else r
@@ -219,32 +219,32 @@ def _scaled(r: np.ndarray, factor: float) -> np.ndarray:
     return round_to(r.astype(wide) * factor, type_of(r))
 
 
-@of_results
+@of_results()
 def next_number(results: Results) -> Results:
     """Floating-point results are one ULP too large: exact operations are not."""
     return [np.nextafter(r, np.asarray(np.inf, r.dtype)) if r.dtype.kind == "f" or r.dtype == ml_dtypes.bfloat16 else r
             for r in results]  # fmt: skip
 
 
-@of_results
+@of_results()
 def integers_off_by_one(results: Results) -> Results:
     """Integers of at least 8 bits are one too large."""
     return [r + np.ones((), r.dtype) if r.dtype.kind in "iu" else r for r in results]
 
 
-@of_results
+@of_results()
 def high_bits_lost(results: Results) -> Results:
     """64-bit integers keep only their low 32 bits."""
     return [r & r.dtype.type(0xFFFFFFFF) if r.dtype.kind in "iu" and r.itemsize == 8 else r for r in results]
 
 
-@of_results
+@of_results()
 def wider_type(results: Results) -> Results:
     """f32 results are returned as f64: the right numbers in the wrong type."""
     return [r.astype(np.float64) if r.dtype == np.float32 else r for r in results]
 
 
-@of_results
+@of_results()
 def flat(results: Results) -> Results:
     """Matrices are returned flat: the right numbers with the wrong dimensions."""
     return [r.reshape(-1) if r.ndim == 2 else r for r in results]

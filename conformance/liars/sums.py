@@ -144,7 +144,7 @@ def _one_after_another(
 ) -> Array:
     """The sum over the first of these dimensions, rounded to the result's type after each term."""
     if not left or a.shape[left[0]] == 0:
-        return truth(i, a, b)
+        return np.asarray(truth(i, a, b))
     total: Array | float = 0.0
     for k in range(a.shape[left[0]]):
         term = truth(i, a.take([k], left[0]), b.take([k], right[0]))

@@ -7,8 +7,9 @@ All liars run one program before the next one, so that the reference runs once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from refxla_spec.compare import bits_equal
@@ -27,6 +28,7 @@ from .liar import Liar
 
 BATCH = 16  # cases that are run in one go, as the suite's workers do
 Trials = dict[str, "Trial"]  # by the names of liars
+_Result = TypeVar("_Result")
 
 
 @dataclass
@@ -59,7 +61,7 @@ def suite(liars: Sequence[Liar], cases: Iterable[Case]) -> Trials:
                 _in_company(batch, targets[liar.name], trials[liar.name])
         for case in batch:
             opcodes = set() if case.is_negative else {i.opcode for i in case.module.instructions()}
-            right = () if case.is_negative else _quietly(lambda c=case: tuple(asked(Reference(), c)))
+            right = () if case.is_negative else _quietly(_answer, Reference(), case)
             for liar in _left(liars, trials):
                 if liar.verifier and (case.is_negative or case.kind == "example"):
                     _verified(case, targets[liar.name], trials[liar.name])
@@ -80,7 +82,7 @@ def _one_case(case: Case, target: Target, trial: Trial, right: Value) -> None:
         if verdict.got or verdict.reason in (CHANGES_ARGUMENTS, CHANGES_RESULTS):
             trial.show(case.name, verdict.reason)
     elif verdict.outcome is Outcome.PASS:
-        actual = _quietly(lambda: tuple(asked(target, case)))
+        actual = _quietly(_answer, target, case)
         if not isinstance(actual, Exception) and not bits_equal(actual, right):
             trial.show(case.name, "")
 
@@ -100,9 +102,9 @@ def checked(liars: Sequence[Liar], cases: Iterable[Case]) -> Trials:
             break
         opcodes = {i.opcode for i in case.module.instructions()}
         again = replace(case, before=(*case.before, flipped(case.inputs)))
-        right = _quietly(lambda c=case: tuple(asked(Reference(), c)))
+        right = _quietly(_answer, Reference(), case)
         for liar in [q for q in _left(liars, trials) if q.touches(opcodes)]:
-            actual = _quietly(lambda t=targets[liar.name], c=again: tuple(asked(t, c)))
+            actual = _quietly(_answer, targets[liar.name], again)
             if isinstance(actual, Misconduct):
                 trials[liar.name].show(case.name, str(actual))
             elif not isinstance(actual, Exception) and not bits_equal(actual, right):
@@ -139,9 +141,10 @@ def fuzzed(liars: Sequence[Liar], seeds: Iterable[int]) -> Trials:
     for name, sample in _samples(seeds):
         if not _left(liars, trials):
             break
-        opcodes, reference = {i.opcode for i in sample.module.instructions()}, None
+        opcodes = {i.opcode for i in sample.module.instructions()}
+        reference: runs.Expected | Exception | None = None
         for liar in [q for q in _left(liars, trials) if q.touches(opcodes)]:
-            reference = reference or _quietly(lambda s=sample: runs.expected(s))
+            reference = _quietly(runs.expected, sample) if reference is None else reference
             if isinstance(reference, Exception):
                 break
             divergence = differ.of_target(sample, targets[liar.name], reference)
@@ -156,7 +159,7 @@ def _samples(seeds: Iterable[int]) -> Iterator[tuple[str, Sample]]:
             {f"seed {seed} --dynamic": generate_dynamic} if seed % 10 == 0 else {}
         )
         for name, make in generators.items():
-            sample = _quietly(lambda make=make, seed=seed: make(seed))
+            sample = _quietly(make, seed)
             if isinstance(sample, Sample):
                 yield name, sample
 
@@ -175,10 +178,14 @@ def _batches(cases: Iterable[Case], size: int) -> Iterator[list[Case]]:
     yield batch
 
 
-def _quietly(action):
-    """The result of the action, or the exception that it raises."""
+def _answer(target: Target, case: Case) -> tuple[np.ndarray, ...]:
+    return tuple(asked(target, case))
+
+
+def _quietly(action: Callable[..., _Result], *arguments: Any) -> _Result | Exception:
+    """The result of the action for these arguments, or the exception that it raises."""
     try:
         with np.errstate(all="ignore"):
-            return action()
+            return action(*arguments)
     except Exception as error:
         return error

@@ -154,7 +154,9 @@ class Results:
             about = {n: case[n] for n in ("name", "kind", "opcode", "type", "note")}
             row = Row(**about, program=case.get("program", ""))
             for target, result in case["results"].items():
-                fields = {k: tuple(v) if isinstance(v, list) else v for k, v in result.items() if k != "outcome"}
+                fields: dict[str, Any] = {
+                    k: tuple(v) if isinstance(v, list) else v for k, v in result.items() if k != "outcome"
+                }
                 outcome = Outcome(result["outcome"])
                 row.results[target] = Verdict(
                     row.name, target, outcome, kind=row.kind, opcode=row.opcode, type=row.type, **fields

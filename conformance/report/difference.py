@@ -49,7 +49,7 @@ def diff(a: Results, b: Results) -> list[Change]:
         for before_name, after_name in _pairs(a, b):
             before = a.rows[name].results.get(before_name) if name in a.rows else None
             after = b.rows[name].results.get(after_name) if name in b.rows else None
-            change = _change(before and before.outcome, after and after.outcome)
+            change = _change(before.outcome if before else None, after.outcome if after else None)
             if before and after and not change and before.bits and after.bits and before.bits != after.bits:
                 change = "bits"
             if change:

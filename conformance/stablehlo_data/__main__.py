@@ -119,7 +119,8 @@ def run(checkout: Path, paths: list[Path], target: str, jobs: int, limit: float)
 def _ask(child: Child, path: Path, shown: str, target: str, limit: float) -> list[dict[str, Any]]:
     """The rows of a file; if a process dies on it, those of each of its modules separately."""
     try:
-        return child.ask("run_file", str(path), shown, target, limit=limit)
+        answer: list[dict[str, Any]] = child.ask("run_file", str(path), shown, target, limit=limit)
+        return answer
     except ChildDied:
         pass
     rows = []

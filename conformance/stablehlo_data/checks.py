@@ -68,8 +68,9 @@ class Check:
         """For each element, whether it is as expected."""
         element_type = type_of(actual)
         if element_type.is_complex:
-            return self._holds(np.array(actual.real), np.array(expected.real)) & self._holds(
-                np.array(actual.imag), np.array(expected.imag)
+            return np.asarray(
+                self._holds(np.array(actual.real), np.array(expected.real))
+                & self._holds(np.array(actual.imag), np.array(expected.imag))
             )
         if not element_type.is_float:
             return np.asarray(actual == expected)

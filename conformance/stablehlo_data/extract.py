@@ -150,7 +150,8 @@ def _functions(module: Any) -> list[Any]:
 
 
 def _name(function: Any) -> str:
-    return function.attributes["sym_name"].value
+    name: str = function.attributes["sym_name"].value
+    return name
 
 
 def _body(function: Any) -> Any:

@@ -95,7 +95,7 @@ def run_test(test: Test, file: str, target: Target) -> Row:
         row.outcome, row.stage, row.reason = UNSUPPORTED, "converter", _line(problem)
         return row
     if test.devices is not None:
-        main.attributes.update(replica_count=test.devices[0], num_partitions=test.devices[1])
+        main.attributes |= {"replica_count": str(test.devices[0]), "num_partitions": str(test.devices[1])}
     try:
         verify(main)
         arguments, expected = leaves(run(inputs, [])), leaves(run(answers, []))

@@ -39,7 +39,8 @@ class Function:
     @property
     def operands(self) -> int:
         """The number of operands, or pairs of them."""
-        return 2 ** (self.operand.bits * self.arity)
+        count: int = 2 ** (self.operand.bits * self.arity)  # mypy has no type for powers
+        return count
 
     @cached_property
     def bound(self) -> float:
@@ -63,7 +64,7 @@ def functions(opcodes: Collection[str] = (), types: Collection[str] = (), arity:
     """
     for opcode in opcodes or operations():
         rule = operation(opcode)
-        if not is_elementwise(opcode) or rule.arity not in ((arity,) if arity else (1, 2)):
+        if not is_elementwise(opcode) or rule.arity is None or rule.arity not in ((arity,) if arity else (1, 2)):
             continue
         for element_type in ELEMENT_TYPES.values():
             if types and element_type.name not in types:
@@ -83,9 +84,9 @@ def _of(opcode: str, arity: int, element_type: ElementType) -> Iterator[Function
                 yield Function(opcode, element_type, result)
     elif opcode not in _LEFT_OUT:
         for attributes in _ATTRIBUTES.get(opcode, ({},)):
-            result = _result(opcode, attributes, arity, element_type)
-            if result is not None and _result(opcode, attributes, arity, F64) is not None:
-                yield Function(opcode, element_type, result, tuple(attributes.items()))
+            inferred = _result(opcode, attributes, arity, element_type)
+            if inferred is not None and _result(opcode, attributes, arity, F64) is not None:
+                yield Function(opcode, element_type, inferred, tuple(attributes.items()))
 
 
 def _result(opcode: str, attributes: dict[str, Any], arity: int, element_type: ElementType) -> ElementType | None:

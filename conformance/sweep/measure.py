@@ -41,7 +41,7 @@ class Worst:
 
 def values_of(function: Function, bits: int | np.ndarray) -> tuple[np.ndarray, ...]:
     """The operands with these bits, scalars for a number."""
-    width, dtype = function.operand.bits, function.operand.dtype
+    width, dtype = function.operand.bits, function.operand.array_dtype
     bits = np.asarray(bits, np.uint64)
     words = [bits >> np.uint64(width * k) & np.uint64(2**width - 1) for k in reversed(range(function.arity))]
     return tuple(np.asarray(word).astype(f"u{dtype.itemsize}").view(dtype)[()] for word in words)

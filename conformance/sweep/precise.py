@@ -51,7 +51,7 @@ def checker() -> Any:
     return mpmath
 
 
-def _exact(opcode: str) -> tuple[Any, Callable | None]:
+def _exact(opcode: str) -> tuple[Any, Callable[..., Any] | None]:
     """mpmath, and its function for an operation, None if there is none. InputError if it is not installed."""
     mpmath = checker()
     other_names = {
@@ -115,7 +115,7 @@ def _sample(function: Function) -> np.ndarray:
 
 def _edges(function: Function) -> np.ndarray:
     """The bits of zeros, subnormals, ones, the largest numbers, infinities and NaN, of both signs."""
-    dtype = function.operand.dtype
+    dtype = function.operand.array_dtype
     info = ml_dtypes.finfo(dtype)
     numbers = [0, 0.5, 1, 1.5, 2, 3, float(info.smallest_subnormal), float(info.tiny), float(info.max), np.inf, np.nan]
     with np.errstate(all="ignore"):

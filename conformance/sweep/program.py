@@ -77,7 +77,7 @@ def _both(b: Build, function: Function, index: Instruction) -> tuple[Instruction
     if function.opcode == "convert":
         return b.convert(operands[0], function.result), b.convert(wide[0], function.result)
     attributes = dict(function.attributes)
-    return tuple(b.make(function.opcode, *inputs, **attributes) for inputs in (operands, wide))
+    return b.make(function.opcode, *operands, **attributes), b.make(function.opcode, *wide, **attributes)
 
 
 def _error(

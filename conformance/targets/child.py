@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO
+from typing import IO, Any, NamedTuple
 
 from refxla_spec import errors
 
@@ -37,13 +37,21 @@ class ChildError(Exception):
     """The child raised an exception that is not refxla's; the message has its type."""
 
 
+class _Process(NamedTuple):
+    """A child that runs, with the pipes to and from it."""
+
+    process: subprocess.Popen[bytes]
+    questions: IO[bytes]
+    answers: IO[bytes]
+
+
 class Child:
     """The parent's end. One question at a time; `send` and `receive` are the two halves of `ask`."""
 
     def __init__(self, module: str, environment: Mapping[str, str] | None = None) -> None:
         """`module` is run as `python -m`; `environment` is added to this process's own."""
         self.module, self.environment = module, dict(environment or {})
-        self._process: subprocess.Popen | None = None
+        self._running: _Process | None = None
         self._deadline = 0.0
         self._words = tempfile.TemporaryFile()  # what the child writes to stderr while it answers
 
@@ -61,26 +69,28 @@ class Child:
         The child ends itself `limit` seconds after it has begun with the question (`restart_clock`); the parent, which
         does not see when that is, ends a child that has not done so by then, plus START seconds if it was just started.
         """
-        starts = self._process is None or self._process.poll() is not None
-        if starts:
-            self._start()
+        running = self._running
+        starts = running is None or running.process.poll() is not None
+        if running is None or starts:
+            running = self._running = self._start()
         self._deadline = time.monotonic() + limit + (START if starts else 0)
         self._words.seek(0)  # the child writes from there on, too: it is one open file
         self._words.truncate()
         try:
-            _write(self._process.stdin, (limit, *question))
+            _write(running.questions, (limit, *question))
         except OSError:
             pass  # it has gone: receive() says how
 
     def receive(self) -> Any:
         """Waits for the answer; errors as for `ask`."""
+        running = self._asked
         try:
             if not self._readable():
                 self.close()
                 raise ChildTimedOut("took longer than its time limit, and was ended")
-            ok, answer = _read(self._process.stdout)
+            ok, answer = _read(running.answers)
         except (OSError, EOFError):
-            status = self._process.wait()
+            status = running.process.wait()
             self.close()
             if status == -signal.SIGALRM:
                 raise ChildTimedOut("took longer than its time limit, and was ended") from None
@@ -104,31 +114,40 @@ class Child:
 
     def fileno(self) -> int:
         """An object that can be waited on for an answer."""
-        return self._process.stdout.fileno()
+        return self._asked.answers.fileno()
 
     def close(self) -> None:
         """Ends the child, if there is one. The next question starts another."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for stream in (self._process.stdin, self._process.stdout):
+        if self._running is not None:
+            self._running.process.kill()
+            self._running.process.wait()
+            for stream in (self._running.questions, self._running.answers):
                 try:
                     stream.close()
                 except OSError:  # unsent data is dropped
                     pass
-            self._process = None
+            self._running = None
 
-    def _start(self) -> None:
+    @property
+    def _asked(self) -> _Process:
+        """The child that has been sent a question."""
+        if self._running is None:
+            raise RuntimeError("no question has been sent; send() comes before receive()")
+        return self._running
+
+    def _start(self) -> _Process:
         self.close()
         paths = os.pathsep.join(p or os.getcwd() for p in sys.path)
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", self.module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._words,
             env={**os.environ, "PYTHONPATH": paths, **self.environment},
         )
-        weakref.finalize(self, self._process.kill)
+        weakref.finalize(self, process.kill)
+        assert process.stdin is not None and process.stdout is not None  # they are pipes
+        return _Process(process, process.stdin, process.stdout)
 
     def _last_words(self) -> str:
         """The beginning of the child's output: the message before the stack trace. For an uncaught Python exception,
@@ -145,7 +164,7 @@ class Child:
 
     def _readable(self) -> bool:
         with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
+            selector.register(self._asked.answers, selectors.EVENT_READ)
             return bool(selector.select(max(0.0, self._deadline + 2 - time.monotonic())))
 
 
@@ -189,18 +208,18 @@ def _die_with(parent: int) -> None:
     os._exit(1)
 
 
-def _write(stream: BinaryIO, message: Any) -> None:
+def _write(stream: IO[bytes], message: Any) -> None:
     data = pickle.dumps(message)
     stream.write(struct.pack("<Q", len(data)))
     stream.write(data)
     stream.flush()
 
 
-def _read(stream: BinaryIO) -> Any:
+def _read(stream: IO[bytes]) -> Any:
     return pickle.loads(_exactly(stream, struct.unpack("<Q", _exactly(stream, 8))[0]))
 
 
-def _exactly(stream: BinaryIO, size: int) -> bytes:
+def _exactly(stream: IO[bytes], size: int) -> bytes:
     data = stream.read(size)
     if len(data) != size:
         raise EOFError("the other side has gone")

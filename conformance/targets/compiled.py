@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from refxla_spec import text, verify
@@ -142,4 +143,5 @@ class Tiled(Compiled):
 def _drawn(name: str) -> TileConfiguration:
     """A tile configuration for a product, the same in every run; None leaves a field to the rules."""
     draw = random.Random(name)
-    return TileConfiguration(**{field: draw.choice((None, *values)) for field, values in SPACE.items()})
+    fields: dict[str, Any] = {field: draw.choice((None, *values)) for field, values in SPACE.items()}
+    return TileConfiguration(**fields)

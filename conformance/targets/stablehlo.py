@@ -39,11 +39,12 @@ class StableHlo(Target):
     def run(self, module: Module, arguments: Sequence[Value]) -> list[np.ndarray]:
         flat = [np.asarray(leaf) for leaf in leaves(list(arguments)) if leaf is not None]
         try:
-            return self._child.ask("run", written(module), flat, limit=self._limit)
+            results: list[np.ndarray] = self._child.ask("run", written(module), flat, limit=self._limit)
         except ChildDied as error:
             if any(words in str(error) for words in _NOT_THERE):
                 raise UnsupportedError(f"the interpreter ended: {error}") from None
             raise
+        return results
 
     def versions(self) -> dict[str, str]:
         return {"jaxlib": version()}

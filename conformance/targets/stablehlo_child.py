@@ -70,7 +70,12 @@ def run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
         if not module.operation.verify():
             raise RuntimeError("the program with plain arguments does not verify")
         messages: list[str] = []
-        context.attach_diagnostic_handler(lambda diagnostic: messages.append(diagnostic.message) or True)
+
+        def keep(diagnostic: Any) -> bool:
+            messages.append(diagnostic.message)
+            return True
+
+        context.attach_diagnostic_handler(keep)
         try:
             values = stablehlo.eval_module(module, [_constant(x) for x in arguments])
         except ValueError as error:
@@ -179,7 +184,7 @@ def _plain(x: np.ndarray) -> list[np.ndarray]:
 
 def _by_bits(dtype: np.dtype) -> bool:
     """Whether values are passed as their bits; those of less than a byte are passed as numbers of a wider type."""
-    return dtype == ml_dtypes.bfloat16 or dtype.name.startswith("float8")
+    return bool(dtype == ml_dtypes.bfloat16) or dtype.name.startswith("float8")
 
 
 def _carrier(dtype: np.dtype) -> np.dtype:
@@ -213,7 +218,7 @@ def _dtype(type_: ir.Type) -> np.dtype:
     return _DTYPES[name]
 
 
-_DTYPES = {
+_DTYPES: dict[str, np.dtype] = {
     "i1": np.dtype(bool),
     **{f"i{n}": np.dtype(f"int{n}") for n in (8, 16, 32, 64)},
     **{f"ui{n}": np.dtype(f"uint{n}") for n in (8, 16, 32, 64)},

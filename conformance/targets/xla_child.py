@@ -102,7 +102,8 @@ def parse(text: str) -> None:
 
 
 def _as_text(module: Any) -> str:
-    return hlo.XlaComputation(module.as_serialized_hlo_module_proto()).as_hlo_text(True)
+    text: str = hlo.XlaComputation(module.as_serialized_hlo_module_proto()).as_hlo_text(True)
+    return text
 
 
 if __name__ == "__main__":

@@ -65,7 +65,8 @@ class XlaCpu(Target):
         if is_sized(module):
             results = self.ask("run", written(static_form(module)), static_arguments(module, flat))
             return at_their_sizes(module, results)
-        return self.ask("run", written(module), flat)
+        values: list[np.ndarray] = self.ask("run", written(module), flat)
+        return values
 
     def verify(self, text: str) -> None:
         """Runs XLA's parser, and the verifier with which its compiler begins."""
@@ -116,7 +117,8 @@ def xla_cpu(hlo_text: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
     Raises OracleError or OracleAborted.
     """
-    return _ask("run", readable(hlo_text), [np.asarray(x) for x in inputs])
+    results: list[np.ndarray] = _ask("run", readable(hlo_text), [np.asarray(x) for x in inputs])
+    return results
 
 
 def xla_parses(hlo_text: str) -> bool:
@@ -130,17 +132,20 @@ def xla_parses(hlo_text: str) -> bool:
 
 def xla_prints(hlo_text: str) -> str:
     """The text as XLA parses and prints it again, with every constant in full. Raises OracleError."""
-    return _ask("print", readable(hlo_text))
+    text: str = _ask("print", readable(hlo_text))
+    return text
 
 
 def xla_proto(hlo_text: str) -> bytes:
     """The text as a serialized HloModuleProto, created by XLA. Raises OracleError."""
-    return _ask("proto", readable(hlo_text))
+    proto: bytes = _ask("proto", readable(hlo_text))
+    return proto
 
 
 def xla_text(proto: bytes) -> str:
     """A serialized HloModuleProto as XLA prints it, with every constant in full. Raises OracleError."""
-    return _ask("text", proto)
+    text: str = _ask("text", proto)
+    return text
 
 
 def _ask(*question: Any) -> Any:

@@ -122,7 +122,8 @@ def _ask(child: Child, batch: list[Text], running: bool, limit: float) -> list[d
     """The rows of some texts; if the process dies on them, those of each separately."""
     try:
         texts = [(t.file, t.test, t.key, t.text) for t in batch]
-        return child.ask("run_texts", texts, running, limit=limit * len(batch) ** 0.5)
+        rows: list[dict[str, Any]] = child.ask("run_texts", texts, running, limit=limit * len(batch) ** 0.5)
+        return rows
     except (ChildDied, ChildError) as problem:
         reason = str(problem).split("\n")[0][:300]
     if len(batch) > 1:

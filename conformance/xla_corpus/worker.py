@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
-from math import prod
+from math import prod, sqrt
+from typing import Any
 
 import numpy as np
 from refxla_spec import equality, interpreter
@@ -77,7 +78,7 @@ class Row:
     seconds: float = 0.0  # without the compiler's
 
 
-def run_texts(texts: Sequence[tuple[str, str, str, str]], running: bool = True) -> list[dict]:
+def run_texts(texts: Sequence[tuple[str, str, str, str]], running: bool = True) -> list[dict[str, Any]]:
     """The rows of texts, each given as (file, test, key, text), as dictionaries. The compiler compiles all those that
     run at once, since most of the time is the startup of OpenCL's compiler."""
     rows = [Row(file, test, key, AGREED) for file, test, key, _ in texts]
@@ -132,9 +133,9 @@ def _read(text: str) -> tuple[str, str, Module | None]:
         return ONLY_HERE, theirs, None
     if any(i.opcode == "constant" and _elements(i.shape) > ELEMENTS for i in module.instructions()):
         return NOT_RUN, "it is large", None  # and so would be the printed text
-    problem = _printed_otherwise(module)
-    if problem:
-        return PRINTED, problem, None
+    wrong = _printed_otherwise(module)
+    if wrong:
+        return PRINTED, wrong, None
     reason = _not_to_be_run(module)
     return (NOT_RUN, reason, None) if reason else (AGREED, "", module)
 
@@ -208,7 +209,7 @@ def _not_to_be_run(module: Module) -> str:
 
 
 def _products(result: Shape, operands: list[Shape]) -> float:
-    return (result.size * prod(max(1, o.size) for o in operands)) ** 0.5
+    return sqrt(result.size * prod(max(1, o.size) for o in operands))
 
 
 def _wanted(module: Module, row: Row) -> tuple[Sample, Expected] | None:

@@ -23,7 +23,9 @@ class Parser(argparse.ArgumentParser):
         usage."""
         raise InputError(f"{message}; see {self.prog} --help")
 
-    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+    def parse_known_args(  # type: ignore[override]  # argparse's is overloaded by the type of the namespace
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> Any:
         """Like argparse's, but unknown options are an error already here, where the known ones are available: argparse
         leaves it to the parser of all commands, which does not know the options of one."""
         result, rest = super().parse_known_args(args, namespace)

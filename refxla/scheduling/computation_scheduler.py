@@ -38,9 +38,10 @@ from .fusion_group import FusionGroup
 from .grouped_computation import TABLE, GroupedComputation
 from .loop_parallelization import best_partition, gains_by_parallel_iterations
 from .loop_preheader import Preheader
+from .memory_blocks import MemoryBlock
 from .merged_kernel import uses
 from .parallel_loop import ParallelLoop
-from .plan_builder import MemoryBlock, PlanBuilder, Steps
+from .plan_builder import PlanBuilder, Steps
 from .tile_buffers import TileBuffers
 from .tiled_fusion import TiledFusion, TilingSearch
 from .value_blocks import ValueBlocks
@@ -75,7 +76,7 @@ class ComputationScheduler:
         self.preheader: Preheader | None = None  # of a loop, for all that it runs, or of a tiled fusion
         self.trip_count = trip_count or 1
         self.tiled: dict[int, TiledFusion] = {}  # by the number of their group
-        if builder.tiled and not trip_count:
+        if builder.scope.tiled_fusion and not trip_count:
             self._tile()
         self.steps: Steps = []
         self.parallel: Instruction | None = None  # a loop that is worth it only if cores run whole iterations of it
@@ -120,7 +121,7 @@ class ComputationScheduler:
         builder.fusions.append(fusion)
         scratch: dict[str, MemoryBlock] = {}
         stage(f"kernel {len(builder.kernels) + 1}, {fusion.name}")
-        kernels = builder.emit(fusion)
+        kernels = builder.scope.emit(fusion)
         arguments = [a for k in kernels for a in k.arguments]
         updated = {a.instruction: a.updates for a in arguments if a.role == "output" and a.updates}
         bases = {self.grouped.base(_value(a)) for a in arguments if a.role == "input"}
@@ -136,7 +137,7 @@ class ComputationScheduler:
                 bases.add(self.grouped.base(source))  # a second output that starts as the same value needs a copy
         each_time: set[str] = set()  # scratch memory that is written in each iteration of the enclosing loop
         for kernel in kernels:
-            numbers = tuple(builder.number[self._argument_block(fusion, kernel, a, scratch)] for a in kernel.arguments)
+            numbers = tuple(self._argument_block(fusion, kernel, a, scratch).number for a in kernel.arguments)
             us = builder.us_of(fusion, kernel, last=kernel is kernels[-1])
             builder.kernels.append(replace(kernel, us=us))
             builder.report_kernel(builder.kernels[-1], self.computation)
@@ -155,12 +156,12 @@ class ComputationScheduler:
     ) -> MemoryBlock:
         """The block of a kernel's argument; `scratch` has those of the fusion's scratch memory so far, by name."""
         if a.role == "workspace":
-            return self.builder.blocks[self.builder.workspace(kernel.name, a.bytes)]
+            return self.builder.memory.blocks[self.builder.memory.workspace(kernel.name, a.bytes)]
         if a.role != "scratch":
             return self.blocks.block_of(_value(a))
         if a.scratch not in scratch:
             shape = Shape.array("u8", (a.bytes,))
-            scratch[a.scratch] = self.builder.block(f"{fusion.name}.{a.scratch}", shape)
+            scratch[a.scratch] = self.builder.memory.block(f"{fusion.name}.{a.scratch}", shape)
         return scratch[a.scratch]
 
     def library_call(self, n: int, group: FusionGroup) -> None:
@@ -179,10 +180,10 @@ class ComputationScheduler:
             block = self.blocks.new_block(o)
             written = results[k]
             if written is None:
-                results[k] = builder.number[block]
+                results[k] = block.number
             else:
-                again.append((builder.blocks[written], block))
-        operands = tuple(builder.number[self.blocks.block_of(o)] for o in i.operands)
+                again.append((builder.memory.blocks[written], block))
+        operands = tuple(self.blocks.block_of(o).number for o in i.operands)
         shapes = [o.shape for o in i.operands] + list(i.shape.elements if i.shape.is_tuple else (i.shape,))
         each = [s.bytes // items for s in shapes]
         each += [S32.bytes] * (len(operands) + call.results - len(each))
@@ -217,9 +218,9 @@ class ComputationScheduler:
         same along the last axis, such as the panels of the keys of one head, once for each position of the other axes.
         """
         builder = self.builder
-        assert builder.launch_merger is not None  # tiling needs merging
+        assert builder.scope.merger is not None  # tiling needs merging
         results = [self.blocks.new_block(i) for i in body.results]
-        block_count = len(builder.blocks)
+        block_count = len(builder.memory.blocks)
         tile = TileBuffers(builder)
         values: dict[Instruction, MemoryBlock] = {}
         bases: list[MemoryBlock] = []
@@ -227,7 +228,7 @@ class ComputationScheduler:
             if view.value is not None:
                 bases.append(self.blocks.block_of(view.value))
             else:
-                bases.append(builder.constant(f"{name}.starts", body.axes[view.table].starts()))
+                bases.append(builder.memory.constant(f"{name}.starts", body.axes[view.table].starts()))
             values[parameter] = tile.part(view, bases[-1], parameter.shape)
         inner = ComputationScheduler(builder, body.computation, values, set(), prod(a.count for a in body.axes))
         preheader = inner.preheader = Preheader([], tile.shared)
@@ -241,9 +242,9 @@ class ComputationScheduler:
         once = [s for s in preheader.launches() if tile.has_part(s)]
         self.steps += first
         outside = {b for s in first for b in s.buffers}
-        own = [b for b in builder.blocks[block_count:] if b.space == p.ARENA and builder.number[b] not in outside]
+        own = [b for b in builder.memory.blocks[block_count:] if b.space == p.ARENA and b.number not in outside]
         tile.assign(name, own, once, steps)
-        self.steps.append(builder.launch_merger.persistent.tiled(body.axes, tile.sub_buffers, once, steps))
+        self.steps.append(builder.scope.merger.persistent.tiled(body.axes, tile.sub_buffers, once, steps))
 
     def loop(self, n: int, i: Instruction) -> None:
         """A while loop, whose state is in blocks that the body reads and overwrites."""
@@ -257,7 +258,7 @@ class ComputationScheduler:
         body = i.body if tabled is None else without_counting(i.body, tabled)
         index = None if tabled is None else tabled.index
         state, owned, invariant = loop_state(i, n, body, index, self.blocks, self.steps)
-        block_count, before = len(builder.blocks), len(self.steps)
+        block_count, before = len(builder.memory.blocks), len(self.steps)
         around = Preheader(self.steps, invariant, self.preheader)
         condition = self._condition(i, state, around) if counter is None else None
         refusal_count, decision_count = len(builder.refusals), len(builder.tiling_decisions)
@@ -287,7 +288,7 @@ class ComputationScheduler:
 
     def _is_parallel(self, i: Instruction, counter: Counter) -> bool:
         """Whether each core is to run whole iterations of a loop."""
-        if not self.builder.has_parallel_loops or not 1 < counter.trip_count <= TABLE:
+        if not self.builder.scope.parallel_loops or not 1 < counter.trip_count <= TABLE:
             return False
         if not has_independent_iterations(i, counter):
             return False
@@ -299,7 +300,7 @@ class ComputationScheduler:
         unread = self.grouped.overwritten.get(i, set())
         read = [gte.index for gte in self.grouped.elements(i)]
         costs = self.builder.computation_costs
-        parts = best_partition(i, unread, read, costs) if self.builder.has_parallel_loops else None
+        parts = best_partition(i, unread, read, costs) if self.builder.scope.parallel_loops else None
         if parts is None:
             return False
         take_back = self.builder.checkpoint()
@@ -325,7 +326,7 @@ class ComputationScheduler:
         take_back, before = builder.checkpoint(), len(self.steps)
         body = without_counting(i.body, counter)
         state, owned, invariant = loop_state(i, n, body, counter.index, self.blocks, self.steps)
-        block_count = len(builder.blocks)
+        block_count = len(builder.memory.blocks)
         around = Preheader(self.steps, invariant, self.preheader)
         with builder.one_core() as merger:
             iteration = self._iteration(body, state, owned)
@@ -340,10 +341,10 @@ class ComputationScheduler:
         outside = {
             b for step in (*self.steps[before:], *around.passed) for side in uses(step, builder.kernels) for b in side
         }
-        own = [b for b in builder.blocks[block_count:] if builder.number[b] not in outside]
+        own = [b for b in builder.memory.blocks[block_count:] if b.number not in outside]
         variable, values = state[counter.index], counter.values(_dtype(state[counter.index].shape))
         self.steps += ParallelLoop(builder, i.name, variable, own).steps(region, us, values[:-1])
-        state[counter.index] = builder.constant(f"{i.name}.{counter.index}.last", values[-1])
+        state[counter.index] = builder.memory.constant(f"{i.name}.{counter.index}.last", values[-1])
         self.blocks.owned |= owned
         for gte in self.grouped.elements(i):
             self.blocks.values[gte] = state[gte.index]
@@ -357,16 +358,16 @@ class ComputationScheduler:
         test = ComputationScheduler(self.builder, i.condition, _bind(i.condition, state), set(), in_loop=True)
         test.preheader = preheader
         steps = self.builder.merge(test.run())
-        return steps, self.builder.number[test.blocks.block_of(test.roots[0])]
+        return steps, test.blocks.block_of(test.roots[0]).number
 
     def _append_while_loop(
         self, test: tuple[p.Step, ...], predicate: int, body: tuple[p.Step, ...], internal: Collection[int]
     ) -> None:
         """The steps of a loop that ends by a predicate."""
-        if self.builder.launch_merger is None:
+        if self.builder.scope.merger is None:
             self.steps.append(p.Loop(test, predicate, body))
         else:
-            self.steps += self.builder.launch_merger.while_loop(test, predicate, body, internal)
+            self.steps += self.builder.scope.merger.while_loop(test, predicate, body, internal)
 
     def _append_counted_loop(
         self,
@@ -384,13 +385,13 @@ class ComputationScheduler:
         if tabled is not None:
             variable = state[tabled.index]
             values = tabled.values(_dtype(variable.shape))
-            numbers = builder.number[variable], builder.number[builder.constant(f"{i.name}.iterations", values)]
-        if builder.launch_merger is None:
+            numbers = variable.number, builder.memory.constant(f"{i.name}.iterations", values).number
+        if builder.scope.merger is None:
             self.steps.append(p.Repeat(counter.trip_count, body, *numbers))
         else:
-            self.steps += builder.launch_merger.counted_loop(counter.trip_count, body, *numbers, internal)
+            self.steps += builder.scope.merger.counted_loop(counter.trip_count, body, *numbers, internal)
         if tabled is not None:
-            state[tabled.index] = builder.constant(f"{i.name}.{tabled.index}.last", values[-1])
+            state[tabled.index] = builder.memory.constant(f"{i.name}.{tabled.index}.last", values[-1])
 
     def _iteration(
         self,
@@ -417,7 +418,7 @@ class ComputationScheduler:
         for k, root in enumerate(iteration.roots):
             block = iteration.blocks.block_of(root)
             if block in blocks:
-                again = self.builder.block(f"{i.name}.{k}", root.shape)
+                again = self.builder.memory.block(f"{i.name}.{k}", root.shape)
                 self.builder.copy(self.steps, block, again)
                 owned.add(again)
                 block = again
@@ -443,11 +444,11 @@ class ComputationScheduler:
         """A conditional: all branches write the same blocks, which are those of the operands for arrays that are
         updated."""
         builder = self.builder
-        index = builder.number[self.blocks.block_of(i.operands[0])]
+        index = self.blocks.block_of(i.operands[0]).number
         owned = overwritable_operands(i, n, self.blocks)
         places = updated_operands(i, owned, self.blocks)
-        results = [b or builder.block(f"{i.name}.{k}", i.shape.elements[k]) for k, b in enumerate(places)]
-        block_count, branches = len(builder.blocks), []
+        results = [b or builder.memory.block(f"{i.name}.{k}", i.shape.elements[k]) for k, b in enumerate(places)]
+        block_count, branches = len(builder.memory.blocks), []
         around = None if self.preheader is None else self.preheader.inner()
         for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
             parameters = _bind(called, [self.blocks.block_of(o) for o in operand.operands])
@@ -460,7 +461,7 @@ class ComputationScheduler:
             write_back(builder, branch.result_blocks(), results, steps)
             branches.append(builder.merge(steps))
         self.blocks.owned.update(results)
-        merger = builder.launch_merger
+        merger = builder.scope.merger
         if merger is None:
             self.steps.append(p.Branch(index, tuple(branches)))
         else:
@@ -473,13 +474,13 @@ class ComputationScheduler:
     def host_call(self, n: int, i: Instruction) -> None:
         """A call of a host function, which reads some blocks and writes others."""
         builder = self.builder
-        results = [builder.block(f"{i.name}.{k}", s) for k, s in enumerate(i.shape.elements)]
+        results = [builder.memory.block(f"{i.name}.{k}", s) for k, s in enumerate(i.shape.elements)]
         end = -1 if i.custom_call_has_side_effect else None  # without the state, which only expresses the order
         self.steps.append(
             p.HostCall(
                 host_call_threading.key_of(i),
-                operands=tuple(builder.number[self.blocks.block_of(o)] for o in i.operands[:end]),
-                results=tuple(builder.number[block] for block in results[:end]),
+                operands=tuple(self.blocks.block_of(o).number for o in i.operands[:end]),
+                results=tuple(block.number for block in results[:end]),
                 operand_shapes=tuple(o.shape for o in i.operands[:end]),
                 result_shapes=tuple(i.shape.elements[:end]),
             )

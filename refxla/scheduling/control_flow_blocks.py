@@ -13,7 +13,8 @@ from refxla_spec.module import Computation, Instruction
 
 from ..analysis.conditional_analysis import returned_elements, root_leaves
 from ..analysis.while_loop_analysis import state_values
-from .plan_builder import MemoryBlock, PlanBuilder, Steps
+from .memory_blocks import MemoryBlock
+from .plan_builder import PlanBuilder, Steps
 from .value_blocks import ValueBlocks
 
 
@@ -39,11 +40,11 @@ def loop_state(
     for k, (value, source) in enumerate(zip(init, sources, strict=True)):
         is_invariant = inside.get(k) is roots[k]
         if k == counter or source is None:  # every iteration writes its part of it
-            block = builder.block(f"{i.name}.{k}", value.shape)
+            block = builder.memory.block(f"{i.name}.{k}", value.shape)
         elif is_invariant or (values.is_last_use(value, n) and sources.count(source) == 1):
             block = source
         else:
-            block = builder.block(f"{i.name}.{k}", value.shape)
+            block = builder.memory.block(f"{i.name}.{k}", value.shape)
             builder.copy(steps, source, block)
         state.blocks.append(block)
         if is_invariant and block is source:
@@ -79,7 +80,7 @@ def write_back(
     safe = []
     for source, target in moves:
         if source in targets and any(other is not source and block is source for other, block in moves):
-            between = builder.block(f"{target.name}.next", target.shape)
+            between = builder.memory.block(f"{target.name}.next", target.shape)
             builder.copy(steps, source, between)
             source = between
         safe.append((source, target))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..ir import plan as p
-from .plan_builder import MemoryBlock, Steps
+from .memory_blocks import MemoryBlock
+from .plan_builder import Steps
 
 
 @dataclass

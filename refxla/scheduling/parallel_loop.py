@@ -23,8 +23,9 @@ from refxla_spec.types import Shape
 
 from ..ir import merged_body as m
 from ..ir import plan as p
+from .memory_blocks import MemoryBlock
 from .persistent_kernel import PERSISTENT_US
-from .plan_builder import MemoryBlock, PlanBuilder, Steps
+from .plan_builder import PlanBuilder, Steps
 from .tile_buffers import TileBuffers
 
 RESUMED_TILES = 4  # of each core: iterations in flight that may be left and resumed, each with its own memory
@@ -49,21 +50,22 @@ class ParallelLoop:
             most = trip_count
         count = min(trip_count, most)
         chunks, rest = divmod(trip_count, count)
-        numbers = builder.number
-        own = [b for b in self.blocks if numbers[b] not in resumed and b.space == p.ARENA]
+        own = [b for b in self.blocks if b.number not in resumed and b.space == p.ARENA]
         self.tile.assign(self.name, own, (), iteration, count if resumed or builder.runs_items else None)
         self._workspaces(count)
         steps: Steps = []
         if chunks == 1:
-            steps += self._launches(launch, resumed, builder.constant(f"{self.name}.iterations", values[:count]), count)
+            steps += self._launches(
+                launch, resumed, builder.memory.constant(f"{self.name}.iterations", values[:count]), count
+            )
         else:
             shape = Shape.array(self.variable.shape.element_type.name, (count,))
-            some = builder.block(f"{self.name}.counters", shape)
-            table = builder.constant(f"{self.name}.iterations", values[: chunks * count])
+            some = builder.memory.block(f"{self.name}.counters", shape)
+            table = builder.memory.constant(f"{self.name}.iterations", values[: chunks * count])
             inside = self._launches(launch, resumed, some, count)
-            steps.append(p.Repeat(chunks, tuple(inside), numbers[some], numbers[table]))
+            steps.append(p.Repeat(chunks, tuple(inside), some.number, table.number))
         if rest:
-            table = builder.constant(f"{self.name}.last_iterations", values[-rest:])
+            table = builder.memory.constant(f"{self.name}.last_iterations", values[-rest:])
             steps += self._launches(launch, resumed, table, rest)
         for block in own:
             block.space = p.TILE
@@ -76,31 +78,31 @@ class ParallelLoop:
         for block in self.blocks:
             if block.space == p.WORKSPACE:
                 size = -(-block.bytes // 64) * 64
-                whole = self.builder.workspace(self.name, size * (count if items else self.builder.cores))
+                whole = self.builder.memory.workspace(self.name, size * (count if items else self.builder.cores))
                 place = m.TileNumberOffset(0, size) if items else m.WorkerOffset(size, 0)
-                self.tile.sub_buffers[self.builder.number[block]] = (whole, place)
+                self.tile.sub_buffers[block.number] = (whole, place)
 
     def _launches(self, launch: p.Launch, resumed: tuple[int, ...], counters: MemoryBlock, count: int) -> Steps:
         """The steps that run `count` iterations, for which `counters` has the values of the counter."""
         builder = self.builder
-        merger = builder.launch_merger
+        merger = builder.scope.merger
         assert merger is not None  # there are no parallel loops without
         parts = dict(self.tile.sub_buffers)
         size = self.variable.shape.element_type.bytes
-        parts[builder.number[self.variable]] = (builder.number[counters], m.TileNumberOffset(0, size))
+        parts[self.variable.number] = (counters.number, m.TileNumberOffset(0, size))
         if not resumed:
             return [merger.iterations(count, parts, launch)]
         progress, unfinished = resumed
         steps: Steps = []
-        zeros = builder.constant("zeros", np.zeros(count * m.PROGRESS_BYTES // 8, np.int64))
-        each_progress = builder.block(f"{self.name}.progress", zeros.shape)
+        zeros = builder.memory.constant("zeros", np.zeros(count * m.PROGRESS_BYTES // 8, np.int64))
+        each_progress = builder.memory.block(f"{self.name}.progress", zeros.shape)
         builder.copy(steps, zeros, each_progress)
-        ones = builder.constant("ones", np.ones(count, np.bool_))
-        each_unfinished = builder.block(f"{self.name}.unfinished", ones.shape)
+        ones = builder.memory.constant("ones", np.ones(count, np.bool_))
+        each_unfinished = builder.memory.block(f"{self.name}.unfinished", ones.shape)
         builder.copy(steps, ones, each_unfinished)
-        parts[progress] = (builder.number[each_progress], m.TileNumberOffset(0, m.PROGRESS_BYTES))
-        parts[unfinished] = (builder.number[each_unfinished], m.TileNumberOffset(0, 1))
-        steps.append(merger.resumed_iterations(count, parts, launch, builder.number[each_unfinished]))
+        parts[progress] = (each_progress.number, m.TileNumberOffset(0, m.PROGRESS_BYTES))
+        parts[unfinished] = (each_unfinished.number, m.TileNumberOffset(0, 1))
+        steps.append(merger.resumed_iterations(count, parts, launch, each_unfinished.number))
         return steps
 
 

@@ -93,7 +93,7 @@ class Predication:
         """A loop that runs ahead of the host."""
         builder = self.builder
         if any(predicate in uses(step, builder.kernels)[1] for step in body):  # while others read it
-            between = builder.scratch("predicate", "pred", 1)
+            between = builder.memory.scratch("predicate", "pred", 1)
             condition, predicate = (*condition, p.Copy(predicate, between)), between
         parts = self._predicated(body, (_Choice(predicate, True, 0, 2),))
         return p.Loop(tuple(condition), predicate, parts, is_predicated=True)
@@ -107,12 +107,12 @@ class Predication:
                 case p.Launch(kernel, buffers):
                     result.append(self._launch(kernel, buffers, choices))
                 case p.Copy(source, target):
-                    kernel = self._copy(self.builder.blocks[source].bytes)
+                    kernel = self._copy(self.builder.memory.blocks[source].bytes)
                     result.append(self._launch(kernel, (source, target), choices))
                 case p.Repeat(_, body):
                     result.append(replace(step, body=self._predicated(body, choices)))
                 case p.Branch(index, branches):
-                    of_pred = self.builder.blocks[index].shape.element_type.kind == "pred"
+                    of_pred = self.builder.memory.blocks[index].shape.element_type.kind == "pred"
                     for n, branch in enumerate(branches):
                         chosen = _Choice(index, of_pred, n, len(branches))
                         result += self._predicated(branch, (*choices, chosen))

@@ -18,8 +18,9 @@ from ..passes import host_call_threading
 from ..passes.winograd_convolution import WinogradDecision
 from .computation_scheduler import ComputationScheduler
 from .fusion_group import Refusal
+from .memory_blocks import MemoryBlock
 from .merged_kernel import MergedLaunch
-from .plan_builder import Emit, MemoryBlock, PlanBuilder
+from .plan_builder import Emit, PlanBuilder
 from .predication import Predication
 from .scheduling_options import SchedulingOptions
 from .tiled_fusion import TilingDecision
@@ -58,7 +59,7 @@ def make_plan(
     threaded = host_call_threading.STATE_RESULT in module.attributes
     values: dict[Instruction, MemoryBlock] = {}
     for n, i in enumerate(entry.parameters):
-        values[i] = builder.block(i.name, i.shape, p.PARAMETER, index=n)
+        values[i] = builder.memory.block(i.name, i.shape, p.PARAMETER, index=n)
     donated = {values[entry.parameters[n]]: result for n, result in donated_parameters(module).items()}
     scheduler = ComputationScheduler(builder, entry, values, owned=set(donated))
     results = scheduler.roots
@@ -82,7 +83,7 @@ def make_plan(
         elif block.space == p.ARENA and block not in outputs:
             block.space, block.index = p.RESULT, n
         else:
-            target = builder.block(f"result.{n}", leaf.shape, p.RESULT, index=n)
+            target = builder.memory.block(f"result.{n}", leaf.shape, p.RESULT, index=n)
             builder.copy(steps, block, target)
             block = target
         outputs.add(block)
@@ -92,7 +93,7 @@ def make_plan(
     return PlanningResult(
         builder.finish(planned, results, single, aliases, [b.index for b in donated]),
         builder.refusals,
-        [] if builder.launch_merger is None else builder.launch_merger.launches.merged,
+        [] if builder.scope.merger is None else builder.scope.merger.launches.merged,
         tiled_fusions=builder.tiling_decisions,
         costs=options.costs,
     )

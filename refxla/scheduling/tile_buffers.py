@@ -14,8 +14,9 @@ from ..analysis.liveness import live_ranges
 from ..analysis.tiling_analysis import TileView
 from ..ir import plan as p
 from ..ir.merged_body import TileNumberOffset, WorkerOffset
+from .memory_blocks import ALIGNMENT, MemoryBlock, assign_offsets
 from .merged_kernel import SubBuffers
-from .plan_builder import ALIGNMENT, MemoryBlock, PlanBuilder, assign_offsets
+from .plan_builder import PlanBuilder
 
 
 class TileBuffers:
@@ -32,8 +33,8 @@ class TileBuffers:
         if view.is_whole:
             self.shared.add(surrounding)
             return surrounding
-        memory_block = self.builder.block(surrounding.name, shape, p.TILE)
-        self.sub_buffers[self.builder.number[memory_block]] = (self.builder.number[surrounding], view.place)
+        memory_block = self.builder.memory.block(surrounding.name, shape, p.TILE)
+        self.sub_buffers[memory_block.number] = (surrounding.number, view.place)
         if view.strides[-1] == 0:
             self.shared.add(memory_block)
         return memory_block
@@ -59,10 +60,10 @@ class TileBuffers:
         last = max(end for _, end in ranges.values())
         for buffer in live_ranges(once, self.builder.kernels):  # what is done once is there for all tiles
             ranges[buffer] = 0, last
-        size = -(-assign_offsets(blocks, self.builder.number, ranges) // ALIGNMENT) * ALIGNMENT
+        size = -(-assign_offsets(blocks, ranges) // ALIGNMENT) * ALIGNMENT
         pieces = self.builder.cores if tiles is None else tiles
-        memory = self.builder.block(f"{name}.tile_buffer", Shape.array("u8", (size * pieces,)))
+        memory = self.builder.memory.block(f"{name}.tile_buffer", Shape.array("u8", (size * pieces,)))
         for block in blocks:
             block.space = p.TILE
             place = WorkerOffset(size, block.offset) if tiles is None else TileNumberOffset(0, size, block.offset)
-            self.sub_buffers[self.builder.number[block]] = (self.builder.number[memory], place)
+            self.sub_buffers[block.number] = (memory.number, place)

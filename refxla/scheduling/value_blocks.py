@@ -12,7 +12,8 @@ from refxla_spec.module import Instruction
 
 from ..ir import plan as p
 from .grouped_computation import GroupedComputation
-from .plan_builder import MemoryBlock, PlanBuilder, Steps
+from .memory_blocks import MemoryBlock
+from .plan_builder import PlanBuilder, Steps
 
 
 class ValueBlocks:
@@ -33,7 +34,7 @@ class ValueBlocks:
         """The block of a value; a constant gets one when it is first requested."""
         i = self.grouped.base(i)
         if i not in self.values and i.opcode == "constant":
-            self.values[i] = self.builder.constant(i.name, i.literal)
+            self.values[i] = self.builder.memory.constant(i.name, i.literal)
         return self.values[i]
 
     def is_last_use(self, i: Instruction, group: int) -> bool:
@@ -46,7 +47,7 @@ class ValueBlocks:
         if i in self.targets:
             block = self.targets[i]
         else:
-            block = self.builder.block(i.name, i.shape)
+            block = self.builder.memory.block(i.name, i.shape)
             self.owned.add(block)
         self.values[i] = block
         return block

@@ -8,7 +8,7 @@ from cache_sizes import set_caches
 from kernel_driver import Compiled, check_within, fusion_of, random_array
 from refxla_spec.text import parse
 
-from refxla.codegen.loops import tiled_transpose
+from refxla.codegen.loops import transpose_schedule
 
 
 @pytest.fixture(params=["in caches", "past caches"])
@@ -129,9 +129,9 @@ def test_functions_go_in_pieces(sizes, past_caches):
 def test_units_and_items(chunk, past_caches, monkeypatch):
     """Panels, stretches of rows and several matrices to an item, or several items to a matrix."""
     monkeypatch.setattr("refxla.codegen.work_items.ELEMENTS", chunk)
-    monkeypatch.setattr(tiled_transpose, "PANEL", 32)
-    monkeypatch.setattr(tiled_transpose, "PAGES", 32)
-    monkeypatch.setattr(tiled_transpose, "NON_TEMPORAL_ITEMS", 9)
+    monkeypatch.setattr(transpose_schedule, "PANEL", 32)
+    monkeypatch.setattr(transpose_schedule, "PAGES", 32)
+    monkeypatch.setattr(transpose_schedule, "NON_TEMPORAL_ITEMS", 9)
     x = random_array("f32", (5, 150, 101))
     program = "x = f32[{}] parameter(0)\nROOT r = f32[{}] transpose(x), dimensions={}"
     check_within(program.format("5,150,101", "5,101,150", "{0,2,1}"), x, offset=1)

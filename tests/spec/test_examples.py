@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from refxla_spec.compare import bits_equal
 from refxla_spec.devices import Host, device_counts, run_devices
-from refxla_spec.operation import operations
+from refxla_spec.operation import operation, operations
 from refxla_spec.text import format_literal, parse, parse_literal
 
 EXAMPLES = [
@@ -38,6 +38,13 @@ def test_example(example):
 def test_every_operation_has_examples():
     without = [o.opcode for o in operations().values() if not o.examples]
     assert not without, f"these have none: {without}"
+
+
+def test_arity():
+    assert operation("add").arity == operation("add").fixed_arity == 2
+    assert operation("tuple").arity is None
+    with pytest.raises(TypeError, match="tuple takes any number of operands"):
+        operation("tuple").fixed_arity  # noqa: B018
 
 
 def test_every_operation_says_what_it_means():

@@ -33,7 +33,7 @@ def positive(rng: np.random.Generator, element_type: ElementType | str, dims: tu
     t = ELEMENT_TYPES[element_type] if isinstance(element_type, str) else element_type
     a = random_values(rng, "c128" if t.is_complex else "f64", dims)
     square = a @ np.conj(np.swapaxes(a, -1, -2)) + dims[-1] * np.eye(dims[-1])
-    return (square if t.is_complex else square.real).astype(t.dtype)
+    return np.asarray((square if t.is_complex else square.real).astype(t.dtype))
 
 
 def _choleskys(thorough: bool) -> Iterator[Case]:

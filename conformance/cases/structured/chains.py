@@ -52,7 +52,7 @@ def _products_and_sums(t: ElementType) -> Case:
 def _grouped(t: ElementType) -> Case:
     """Sums and products of three, associated either way, and of four as a tree."""
     rng = seeded(f"chains/grouped/{t}")
-    inputs = [random_values(rng, t, (COUNT,)) * t.dtype.type(2.0**k) for k in (6, 0, 3, -2)]
+    inputs = [random_values(rng, t, (COUNT,)) * t.array_dtype.type(2.0**k) for k in (6, 0, 3, -2)]
     inputs = [i.astype(t.dtype) for i in inputs]
     d = shape(t, (COUNT,))
     before = "".join(

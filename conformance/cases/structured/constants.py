@@ -65,7 +65,7 @@ def _constant(t: ElementType, value: np.ndarray) -> str:
 def _is_large(numbers: np.ndarray) -> np.ndarray:
     """Which complex numbers have the largest finite number of their type as a part."""
     most = np.finfo(numbers.dtype).max
-    return (np.abs(numbers.real) == most) | (np.abs(numbers.imag) == most)
+    return np.asarray((np.abs(numbers.real) == most) | (np.abs(numbers.imag) == most))
 
 
 def _nearly_equal(value: np.ndarray, other: np.ndarray) -> Iterator[np.ndarray]:

@@ -175,8 +175,8 @@ def _loops(rng: np.random.Generator) -> Iterator[Case]:
                m = _ map(p2), dimensions={0}, to_apply=flip
                d = _ call(c), to_apply=flip
                ROOT r = _ tuple(w, c, m, d)"""
-    for n, (x, y) in enumerate(((True, False), (False, True))):
-        arguments = np.array(x), np.array(y), np.array([True, False, True])
+    for n, (first, second) in enumerate(((True, False), (False, True))):
+        arguments = np.array(first), np.array(second), np.array([True, False, True])
         yield structured("while", f"one_computation_in_many_roles_{n}", roles, *arguments, before=ANY_ROLE)
 
 

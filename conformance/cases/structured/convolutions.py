@@ -34,6 +34,7 @@ FIXED = (  # lhs, rhs, window, dim_labels, groups
     ((2, 8, 9, 16), (2, 8, 9, 24), "size=8x9 pad=1_1x1_1", "f01b_i01o->01bf", ""),
     ((2, 9, 9, 8), (2, 4, 4, 16), "size=4x4 rhs_dilate=2x2", "f01b_i01o->01bf", ""),
 )
+Form = tuple[tuple[int, ...], tuple[int, ...], str, str, str]  # a row of FIXED
 NOT_FINITE = {  # a type, and the forms whose operands have NaN and infinities
     "f32": (0, 1, 2, 5, 7, 9, 18, 21),
     "f64": (0,),
@@ -50,17 +51,17 @@ def cases(thorough: bool) -> Iterator[Case]:
     for t in array_types():
         for n in (0, 6, 7) if thorough else (6,):
             yield _convolution(f"{t}_{n}", FIXED[n], t.name, t.name)
-    for t, forms in NOT_FINITE.items():
+    for name, forms in NOT_FINITE.items():
         for n in forms:
-            labels = ("nan",) if t == "c64" else ("nan", "inf")  # the parts of complex infinities are not specified
-            yield from not_finite(_convolution(f"{t}_{n}", FIXED[n], t, t), labels)
+            labels = ("nan",) if name == "c64" else ("nan", "inf")  # the parts of complex infinities are not specified
+            yield from not_finite(_convolution(f"{name}_{n}", FIXED[n], name, name), labels)
     for operands, result in (("s8", "s32"), ("bf16", "f32"), ("f16", "f32"), ("u8", "s32")):
         yield _convolution(f"{operands}_{result}", FIXED[1], operands, result)
     for n in range(600 if thorough else 40):
         yield _random(n)
 
 
-def _convolution(variant: str, form: tuple, operands: str, result: str) -> Case:
+def _convolution(variant: str, form: Form, operands: str, result: str) -> Case:
     lhs, rhs, window, labels, groups = form
     rng = seeded(f"convolution/{variant}")
     attributes = [f"window={{{window}}}"] if window else []
@@ -82,11 +83,9 @@ def _random(n: int) -> Case:
     feature_groups, batch_groups = ((1, 1), (pick(2, 3), 1), (1, 1), (1, pick(2, 3)))[n % 4]
     inputs = pick(1, 2, 3)  # input features of one group
     outputs = pick(1, 2) * feature_groups * batch_groups
-    sizes, kernel, dims = (
-        [],
-        [],
-        {key: [] for key in ("size", "stride", "pad", "lhs_dilate", "rhs_dilate", "rhs_reversal")},
-    )
+    sizes, kernel = [], []
+    keys = ("size", "stride", "pad", "lhs_dilate", "rhs_dilate", "rhs_reversal")
+    dims: dict[str, list[str]] = {key: [] for key in keys}
     for _ in range(rank):
         sizes.append(pick(1, 3, 4, 5, 6))
         kernel.append(pick(1, 2, 3))

@@ -3,7 +3,7 @@ form that a routine takes, with well-separated eigenvalues."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape
@@ -33,7 +33,7 @@ def _call(
     variant: str,
     results: Sequence[Shape],
     *operands: np.ndarray,
-    options: dict[str, int | str] | None = None,
+    options: Mapping[str, int | str] | None = None,
     without: Sequence[int] = (),
 ) -> Case:
     """A case of one call; letters among the options are written as their character codes. The results numbered
@@ -78,14 +78,14 @@ def _array(t: ElementType | str, *dimensions: int) -> Shape:
 
 
 def _adjoint(a: np.ndarray) -> np.ndarray:
-    return a.swapaxes(-1, -2).conj()
+    return np.asarray(a.swapaxes(-1, -2).conj())
 
 
 def _hermitian(t: ElementType, name: str, dims: tuple[int, ...], least: float) -> np.ndarray:
     """Of eigenvalues `least`, least + 1, ..."""
     rng = seeded(name)
     q, _ = np.linalg.qr(random_values(rng, "c128" if t.is_complex else "f64", dims))
-    return ((q * (least + np.arange(dims[-1]))) @ _adjoint(q)).astype(t.dtype)
+    return np.asarray(((q * (least + np.arange(dims[-1]))) @ _adjoint(q)).astype(t.dtype))
 
 
 def _of_hermitian(t: ElementType, thorough: bool) -> Iterator[Case]:
@@ -102,8 +102,8 @@ def _of_hermitian(t: ElementType, thorough: bool) -> Iterator[Case]:
         yield _call(t, "Eigh", f"{n}", (vectors, values), a)
         beside, reflectors = _array(real, *batch, size - 1), _array(t, *batch, size - 1)
         tridiagonal = "hetrd" if t.is_complex else "sytrd"
-        results = (vectors, values, beside, reflectors, info)
-        yield _call(t, tridiagonal, f"{n}", results, a, options={"uplo": "L"})
+        parts = (vectors, values, beside, reflectors, info)
+        yield _call(t, tridiagonal, f"{n}", parts, a, options={"uplo": "L"})
         positive = _hermitian(t, f"positive/{t}_{n}", dims, 1.0)
         for uplo in "LU":
             yield _call(t, "potrf", f"{uplo}_{n}", (vectors, info), positive, options={"uplo": uplo})
@@ -148,8 +148,7 @@ def _of_any(t: ElementType, thorough: bool) -> Iterator[Case]:
             yield _call(t, "LuDecomposition", f"{n}", (whole, pivots, _array("s32", *batch, rows)), a)
         yield _call(t, "getrf", f"{n}", (whole, pivots, info), a)
         order = np.zeros((*batch, columns), np.int32)
-        results = (whole, _array("s32", *batch, columns), reflectors)
-        yield _call(t, "geqp3", f"{n}", results, a, order)
+        yield _call(t, "geqp3", f"{n}", (whole, _array("s32", *batch, columns), reflectors), a, order)
         for mode in ("A", "S", "N"):
             left = _array(t, *batch, rows, rows if mode == "A" else k)
             right = _array(t, *batch, columns if mode == "A" else k, columns)

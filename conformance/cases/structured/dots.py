@@ -3,16 +3,19 @@ types, precisions; groups of rows, of terms and of batches; scales of blocks."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import numpy as np
 from refxla_spec.operation import Violation
+from refxla_spec.types import ELEMENT_TYPES
 
 from .. import Case, seeded
 from ..building import array_types, braces, not_finite, random_values, small_integers, structured
 
 BATCHED = "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}"
-FORMS = (  # lhs, rhs, attributes
+Form = tuple[tuple[int, ...], tuple[int, ...], str]  # lhs, rhs, attributes
+FORMS: tuple[Form, ...] = (
     ((3, 4), (4, 5), "lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
     ((4, 3), (5, 4), "lhs_contracting_dims={0}, rhs_contracting_dims={1}"),
     ((7,), (7,), "lhs_contracting_dims={0}, rhs_contracting_dims={0}"),
@@ -82,14 +85,10 @@ def cases(thorough: bool) -> Iterator[Case]:
         yield _dot(f"form_{n}", form, "f32", "f32", "f32")
     for t in array_types():
         for n in range(len(FORMS)) if thorough else (7,):
-            case = _dot(f"{t}_{n}", FORMS[n], t.name, t.name, t.name)
-            if case:
-                yield case
+            yield from _if_allowed(f"{t}_{n}", FORMS[n], t.name, t.name, t.name)
     for types in MIXED:
         for n in range(len(FORMS)) if thorough else (0,):
-            case = _dot(f"{'_'.join(types)}_{n}", FORMS[n], *types)
-            if case:
-                yield case
+            yield from _if_allowed(f"{'_'.join(types)}_{n}", FORMS[n], *types)
     yield from _extremes()
     for types, forms in NOT_FINITE.items():
         for n in forms:
@@ -106,24 +105,26 @@ def cases(thorough: bool) -> Iterator[Case]:
     yield from _scaled()
 
 
-def _dot(variant: str, form: tuple, lhs_type: str, rhs_type: str, result: str) -> Case | None:
+def _if_allowed(variant: str, form: Form, lhs_type: str, rhs_type: str, result: str) -> Iterator[Case]:
+    """The case, or none: not all mixtures of types are allowed."""
+    with contextlib.suppress(Violation):
+        yield _dot(variant, form, lhs_type, rhs_type, result)
+
+
+def _dot(variant: str, form: Form, lhs_type: str, rhs_type: str, result: str) -> Case:
     lhs, rhs, attributes = form
     rng = seeded(f"dot/{variant}")
     a, b = random_values(rng, lhs_type, lhs), random_values(rng, rhs_type, rhs)
     line = f"ROOT r = _{result} dot(p0, p1){', ' if attributes else ''}{attributes}"
-    try:
-        return structured("dot", variant, line, a, b)
-    except Violation:
-        return None  # not all mixtures of types are allowed
+    return structured("dot", variant, line, a, b)
 
 
 def _extremes() -> Iterator[Case]:
     """Extreme 8-bit integers: two products do not fit 16 bits, and many do not fit the result."""
     for n, types in enumerate((("u8", "s8", "s32"), ("s8", "s8", "s32"), ("u8", "u8", "s32"), ("s8", "s8", "s8"))):
         rng = seeded(f"dot/extremes_{n}")
-        ends = [
-            np.array((np.iinfo(t).min, np.iinfo(t).max), t) for t in map(dict(u8="uint8", s8="int8").get, types[:2])
-        ]
+        limits = [np.iinfo(ELEMENT_TYPES[t].array_dtype) for t in types[:2]]
+        ends = [np.array((i.min, i.max), i.dtype) for i in limits]
         a, b = (rng.choice(e, dims) for e, dims in zip(ends, ((7, 24), (24, 5)), strict=True))
         line = f"ROOT r = _{types[2]} dot(p0, p1), {FORMS[0][2]}"
         yield structured("dot", f"extremes_{'_'.join(types)}", line, a, b)

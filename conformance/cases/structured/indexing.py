@@ -346,12 +346,12 @@ def _scatters(thorough: bool) -> Iterator[Case]:
     yield structured("scatter", "two_operands", line, x, y, i, u, v, before=BOTH)
 
 
-def _distinct(rng: np.random.Generator, dims: tuple, operand: tuple, attributes: str) -> np.ndarray:
+def _distinct(rng: np.random.Generator, dims: tuple[int, ...], operand: tuple[int, ...], attributes: str) -> np.ndarray:
     """Distinct index vectors, so that the order of updates does not matter; some are out of range."""
     if "index_vector_dim=0" in attributes or "batching" in attributes or 0 in dims or not dims:
         count = dims[-1] if dims else 1
         base = np.arange(count, dtype=np.int32) * 3 if dims else np.array(2, np.int32)
-        return np.broadcast_to(base, dims).astype(np.int32).copy()
+        return np.array(np.broadcast_to(base, dims), np.int32)
     if len(dims) == 1 or dims[1] == 1:
         return rng.permutation(9)[: dims[0]].astype(np.int32).reshape(dims) - 1
     picks = rng.permutation(4 * operand[-1])[: dims[0]] if dims[0] > 2 else np.array([0, 2 * operand[-1] + 3])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import permutations
 
+import numpy as np
+
 from .. import Case, seeded
 from ..building import braces, combiner, random_values, shape
 
@@ -52,6 +54,8 @@ def cases(thorough: bool) -> Iterator[Case]:
         yield _layout("dot", f"{n}", body, source, target, (a, b))
 
 
-def _layout(opcode: str, variant: str, body: str, inputs: str, result: str, values: tuple, before: str = "") -> Case:
+def _layout(
+    opcode: str, variant: str, body: str, inputs: str, result: str, values: tuple[np.ndarray, ...], before: str = ""
+) -> Case:
     hlo = HEAD.format(inputs=f"({inputs})", result=result, before=before, body=body)
     return Case(f"structured/{opcode}/layout_{variant}", "structured", opcode, hlo, values)

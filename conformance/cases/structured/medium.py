@@ -78,21 +78,21 @@ def _sums() -> Iterator[Case]:
     """Rows and columns; a NaN in the middle of them; cumulative sums; windows of three dimensions."""
     rng = seeded("medium/sums")
     for n in TERMS:
-        lines, inputs, before = [], [], ""
+        lines: list[str] = []
+        inputs: list[np.ndarray] = []
+        before = constants = ""
         for opcode, t, start in (("add", "f32", "0"), ("add", "s32", "0"), ("maximum", "f32", "-inf"),
                                  ("minimum", "s32", "2147483647"), ("xor", "u32", "0")):  # fmt: skip
             name, constant = f"{opcode}_{t}", f"i{len(inputs)}"
             before += combiner(name, opcode, t)
-            lines.append((constant, t, start))
+            constants += f"{constant} = {t}[] constant({start})\n"
             for dims, d in (((3, n), 1), ((n, 3), 0)):
                 x = random_values(rng, t, dims)
                 if opcode == "maximum":
                     x.reshape(-1)[x.size // 2] = np.nan
                 lines.append(f"_ reduce(p{len(inputs)}, {constant}), dimensions={{{d}}}, to_apply={name}")
                 inputs.append(x)
-        constants = "".join(f"{q[0]} = {q[1]}[] constant({q[2]})\n" for q in lines if isinstance(q, tuple))
-        results = [q for q in lines if isinstance(q, str)]
-        yield several("reduce", f"medium_{n}", results, *inputs, before=before, constants=constants)
+        yield several("reduce", f"medium_{n}", lines, *inputs, before=before, constants=constants)
         x, zero = small_integers(rng, "s32", (n,)), "z = s32[] constant(0)\n"
         line = f"{zero}ROOT r = _ reduce-window(p0, z), window={{size={n} pad={n - 1}_0}}, to_apply=add"
         yield structured("reduce-window", f"medium_{n}", line, x, before=combiner("add", "add", "s32"))
@@ -107,7 +107,8 @@ def _products() -> Iterator[Case]:
     rng = seeded("medium/products")
     rows = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     for t in ("f32", "bf16", "f64", "s32"):
-        lines, inputs = [], []
+        lines: list[str] = []
+        inputs: list[np.ndarray] = []
         for n in TERMS if t != "bf16" else FEW:
             for lhs, rhs in (((5, n), (n,)), ((SQUARE[0], n), (n, 33)), ((n,), (n, 3))):
                 one = "lhs_contracting_dims={0}, rhs_contracting_dims={0}"

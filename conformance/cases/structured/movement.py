@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 from refxla_spec.types import ElementType
@@ -12,7 +13,9 @@ from refxla_spec.types import ElementType
 from .. import Case, seeded
 from ..building import Program, braces, by_type, not_finite, random_values, several, shape, structured
 
-Forms = tuple[tuple[tuple[int, ...], str], ...]
+Dims = tuple[int, ...]
+Forms = tuple[tuple[Dims, str], ...]
+_Form = TypeVar("_Form")
 
 FORMS: dict[str, Forms] = {  # for each operation: dimensions of the operand, attributes
     "pad": (
@@ -94,7 +97,7 @@ def cases(thorough: bool) -> Iterator[Case]:
     yield from _results("broadcast", [(d, r, f", dimensions={braces(m)}") for d, r, m in BROADCASTS], thorough)
     same = [(d, d, "") for d in ((3, 4), (), (0, 2), (2, 1, 2, 2, 1, 3))]
     yield from _results("copy", same, thorough)
-    yield from _results("bitcast", [(d, r, "") for d, r in RESHAPES] + same, thorough)
+    yield from _results("bitcast", [*((d, r, "") for d, r in RESHAPES), *same], thorough)
     yield from _concatenates(thorough)
     yield from by_type("iota", "", thorough, _iotas, "signed", "unsigned", "float", "complex")
     yield from _long_iotas()
@@ -117,7 +120,7 @@ def _floats() -> Iterator[Case]:
     yield several("concatenate", "floats", ["_ concatenate(p0, p1), dimensions={1}"], x, y)
 
 
-def _chosen(forms: Sequence, t: ElementType, thorough: bool) -> Sequence:
+def _chosen(forms: Sequence[_Form], t: ElementType, thorough: bool) -> Sequence[_Form]:
     """All forms as f32, one of them as each other type."""
     return forms if t.name == "f32" or thorough else (forms[t.number % len(forms)],)
 
@@ -136,8 +139,9 @@ def _attributes(opcode: str, forms: Forms, thorough: bool) -> Iterator[Case]:
     return by_type(opcode, "", thorough, program)
 
 
-def _results(opcode: str, forms: Sequence[tuple], thorough: bool) -> Iterator[Case]:
-    """Operations whose result's dimensions are chosen by the program."""
+def _results(opcode: str, forms: Sequence[tuple[Dims, Dims, str]], thorough: bool) -> Iterator[Case]:
+    """Operations whose result's dimensions are chosen by the program: dimensions of the operand, those of the result,
+    and what comes after the operand, for each form."""
 
     def program(t: ElementType, first: int) -> Program:
         chosen = _chosen(forms, t, thorough)

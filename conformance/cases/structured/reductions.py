@@ -380,7 +380,7 @@ def _windows(thorough: bool) -> Iterator[Case]:
         rng = seeded(f"reduce-window/random_{n}")
         rank = int(rng.integers(1, 5))
         dims = tuple(int(rng.choice((1, 2, 3, 5, 6))) for _ in range(rank))
-        columns = {
+        columns: dict[str, Sequence[int | str]] = {
             "size": [int(rng.choice((1, 2, 3))) for _ in dims],
             "stride": [int(rng.choice((1, 1, 2, 3))) for _ in dims],
             "pad": [f"{rng.choice((0, 0, 1, 2, -1))}_{rng.choice((0, 0, 1, 3, -1))}" for _ in dims],
@@ -429,11 +429,18 @@ def _select_and_scatters(thorough: bool) -> Iterator[Case]:
     line = """c = f32[] constant(0)
               ROOT r = _ select-and-scatter(p0, p1, c), window={size=2x2 stride=2x2}, select=above, scatter=op"""
     before = comparator("above", "GE", "f32") + "\n" + combiner("op", "add", "f32")
-    source = random_values(rng, "f32", (3, 4))
-    yield structured("select-and-scatter", "nan", line, x, source, before=before)
+    yield structured("select-and-scatter", "nan", line, x, random_values(rng, "f32", (3, 4)), before=before)
 
 
-def _pool(variant: str, direction: str, t: str, dims: tuple, source: tuple, window: str, scatter: str = "add") -> Case:
+def _pool(
+    variant: str,
+    direction: str,
+    t: str,
+    dims: tuple[int, ...],
+    source: tuple[int, ...],
+    window: str,
+    scatter: str = "add",
+) -> Case:
     rng = seeded(f"select-and-scatter/{variant}")
     line = f"""c = {t}[] constant({_neutral(scatter, t)})
                ROOT r = _ select-and-scatter(p0, p1, c), window={{{window}}}, select=above, scatter=op"""

@@ -186,5 +186,9 @@ def _algebra() -> Iterator[Case]:
         b = random_values(rng, "f32", (*batch, 11, 23))
         yield structured("triangular-solve", f"tiles_{rank}", " ".join(line.split()), a, b)
         z, x = random_values(rng, "c64", (*batch, 15, 21)), random_values(rng, "f32", (*batch, 15, 21))
-        lines = ["_c64 fft(p0), fft_type=FFT, fft_length={21}", "_c64 fft(p0), fft_type=IFFT, fft_length={15,21}"]
-        yield several("fft", f"tiles_{rank}", [*lines, "_c64 fft(p1), fft_type=RFFT, fft_length={15,21}"], z, x)
+        transforms = [
+            "_c64 fft(p0), fft_type=FFT, fft_length={21}",
+            "_c64 fft(p0), fft_type=IFFT, fft_length={15,21}",
+            "_c64 fft(p1), fft_type=RFFT, fft_length={15,21}",
+        ]
+        yield several("fft", f"tiles_{rank}", transforms, z, x)

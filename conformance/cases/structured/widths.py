@@ -63,7 +63,8 @@ def _pads(rng: np.random.Generator, t: str) -> Lines:
 
 def _concatenates(rng: np.random.Generator, t: str) -> Lines:
     """Along the first and the last dimension, with a part of another size in between."""
-    more, lines = [], []
+    more: list[np.ndarray] = []
+    lines = []
     for n, dims in enumerate(ARRAYS):
         for d in sorted({0, len(dims) - 1}):
             lines.append(f"_ concatenate(p{n}, p{FIRST + len(more)}, p{n}), dimensions={{{d}}}")

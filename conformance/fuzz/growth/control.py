@@ -71,7 +71,8 @@ def conditional(f: ProgramBuilder) -> None:
     if not by_pred and index.shape.element_type is not S32:
         index = f.put("convert", index, shape=Shape(S32))
     results: list[Shape] = []
-    branches, operands = [], []
+    branches: list[tuple[ProgramBuilder, list[Instruction]]] = []
+    operands = []
     for n in range(count):
         inputs = carried(f, 1, 3)
         as_tuple = len(inputs) > 1 or f.flip()
@@ -85,11 +86,11 @@ def conditional(f: ProgramBuilder) -> None:
         branches.append((branch, roots))
         operands.append(operand)
     as_tuple = len(results) > 1 or f.flip()
-    branches = [branch.finish("branch", roots, as_tuple) for branch, roots in branches]
+    called = tuple(branch.finish("branch", roots, as_tuple) for branch, roots in branches)
     if by_pred:
-        result = f.put("conditional", index, *operands, true_computation=branches[0], false_computation=branches[1])
+        result = f.put("conditional", index, *operands, true_computation=called[0], false_computation=called[1])
     else:
-        result = f.put("conditional", index, *operands, branch_computations=tuple(branches))
+        result = f.put("conditional", index, *operands, branch_computations=called)
     if as_tuple:
         f.elements(result)
 
@@ -136,7 +137,7 @@ def tuple_constant(f: ProgramBuilder) -> None:
     if f.scalar:
         raise Skip("scalars alone")
     parts = [values.array(f.r, f.type(), f.dims()[-1:]) for _ in range(f.r.randint(1, 3))]
-    value: tuple = tuple(parts) if f.flip() else (parts[0], (*parts,))
+    value: Value = tuple(parts) if f.flip() else (parts[0], (*parts,))
     constant = f.put("constant", shape=_shape_of(value), literal=value)
     for e in f.elements(constant):
         if e.shape.is_tuple:

@@ -40,7 +40,7 @@ def elementwise(f: ProgramBuilder) -> None:
         opcode, arity = f.r.choice(table)
         if f.flip(0.4):
             opcode = f.r.choice(ARITHMETIC)
-            arity = operations()[opcode].arity
+            arity = operations()[opcode].fixed_arity
         operands = [x, *(f.like(x) for _ in range(arity - 1))]
         if f.flip():
             operands.reverse()
@@ -111,7 +111,7 @@ def complex_(f: ProgramBuilder) -> None:
     parts = x, f.like(x)
     if f.flip() and f.entry:
         drawn = [values.array(f.r, x.shape.element_type, (5,), f.r.choice(("edges", "special", "bits"))) for _ in "ri"]
-        parts = tuple(f.parameter(Shape.of(part), part) for part in drawn)
+        parts = f.parameter(Shape.of(drawn[0]), drawn[0]), f.parameter(Shape.of(drawn[1]), drawn[1])
     number = f.put("complex", *parts)
     if f.flip(0.7):
         f.put(f.r.choice(("real", "imag", "abs")), number)

@@ -14,11 +14,13 @@ from .. import values
 from ..program_builder import LARGEST, ProgramBuilder, Skip, rule
 from .control import splice
 
+_Example = tuple[Module, tuple[np.ndarray, ...]]
+
 
 @cache
-def examples() -> dict[str, tuple[tuple[Module, tuple[np.ndarray, ...]], ...]]:
+def examples() -> dict[str, tuple[_Example, ...]]:
     """By opcode, the examples that fit a random program, with their inputs: for one device, of arrays, and small."""
-    by_opcode: dict[str, tuple] = {}
+    by_opcode: dict[str, tuple[_Example, ...]] = {}
     for opcode, operation in operations().items():
         fitting = []
         for example in operation.examples:

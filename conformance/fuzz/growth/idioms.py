@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refxla_spec.module import PaddingDimension, SliceDimension
+from refxla_spec.module import Instruction, PaddingDimension, SliceDimension
 from refxla_spec.types import ELEMENT_TYPES, Shape
 
 from ..program_builder import ProgramBuilder, Skip, rule
@@ -11,7 +11,7 @@ from ..values import digits_of
 REAL = ("signed", "unsigned", "float")
 
 
-def spread(f: ProgramBuilder, x, number: float):
+def spread(f: ProgramBuilder, x: Instruction, number: float) -> Instruction:
     """A number in the shape of x."""
     return f.full(x.shape, f.number(x.shape.element_type, number))
 
@@ -76,8 +76,10 @@ def back_and_forth(f: ProgramBuilder) -> None:
         case 5:
             axis = f.r.randrange(rank)
             both = f.put("concatenate", x, f.like(x), dimensions=(axis,))
-            at = f.r.randint(0, dims[axis])
-            parts = [SliceDimension(at, at + n) if d == axis else SliceDimension(0, n) for d, n in enumerate(dims)]
+            start = f.r.randint(0, dims[axis])
+            parts = [
+                SliceDimension(start, start + n) if d == axis else SliceDimension(0, n) for d, n in enumerate(dims)
+            ]
             f.put("slice", both, slice=tuple(parts))
 
 
@@ -102,7 +104,7 @@ def composites(f: ProgramBuilder) -> None:
     t, axis = x.shape.element_type, x.shape.rank - 1
     rows = tuple(range(axis))
 
-    def over(opcode: str, start: float, value):
+    def over(opcode: str, start: float, value: Instruction) -> Instruction:
         result = f.put("reduce", value, f.number(t, start), dimensions=(axis,), to_apply=f.program.reducer(opcode, t))
         return f.put("broadcast", result, shape=Shape(t, x.shape.dimensions), dimensions=rows)
 

@@ -25,7 +25,8 @@ def broadcast(f: ProgramBuilder) -> None:
 @rule(2)
 def reshape(f: ProgramBuilder) -> None:
     x = f.any()
-    size, dims = x.shape.size, []
+    size = x.shape.size
+    dims: list[int] = []
     while len(dims) < 3 and (size > 1 or f.flip(0.2)):
         dims.append(f.r.choice([n for n in range(1, size + 1) if size % n == 0] or [1]))
         size //= dims[-1]

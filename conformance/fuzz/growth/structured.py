@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from refxla_spec.module import Computation, ConvolutionDimensions, Instruction, WindowDimension
 from refxla_spec.operation import make
@@ -100,7 +103,7 @@ def choose_pair(program: Program, t: ElementType, direction: str) -> Computation
         )
         instructions = [a, i, b, j]
 
-        def add(opcode: str, *operands: Instruction, **attributes: str) -> Instruction:
+        def add(opcode: str, *operands: Instruction, **attributes: Any) -> Instruction:
             instructions.append(make(opcode, *operands, name=f"{name}.{len(instructions)}", **attributes))
             return instructions[-1]
 
@@ -217,13 +220,20 @@ def convolution(f: ProgramBuilder) -> None:
         order = list(range(spatial + 2))
         f.r.shuffle(order)
         orders.append(order)
-    labels = ConvolutionDimensions(*(v for o in orders for v in (o[0], o[1], tuple(o[2:]))))
+    labels = dimension_labels(orders)
     left = placed(orders[0], [batch, features * (1 if by_batch else groups), *size])
     right = placed(orders[1], [features, outputs * groups, *(w.size for w in window)])
     f.put(
         "convolution", f.of(t, left), f.of(t, right), window=window, dim_labels=labels,
         feature_group_count=1 if by_batch else groups, batch_group_count=groups if by_batch else 1,
     )  # fmt: skip
+
+
+def dimension_labels(orders: Sequence[Sequence[int]]) -> ConvolutionDimensions:
+    """The numbers of the dimensions of the input, the kernel and the result: for each of the three arrays the first
+    two (batch and features, or input and output features), then the spatial ones."""
+    (a, b, *of_input), (c, d, *of_kernel), (e, f, *of_output) = orders
+    return ConvolutionDimensions(a, b, tuple(of_input), c, d, tuple(of_kernel), e, f, tuple(of_output))
 
 
 def placed(order: list[int], sizes: list[int]) -> tuple[int, ...]:
@@ -259,7 +269,7 @@ def order(program: Program, types: tuple[ElementType, ...], direction: str) -> C
             Instruction(f"{name}.{k}", "parameter", Shape(t), [], {"number": k})
             for k, t in enumerate(t for t in types for _ in range(2))
         ]
-        total = {"order": "TOTAL"} if types[0].is_float else {}
+        total: dict[str, Any] = {"order": "TOTAL"} if types[0].is_float else {}
         root = make("compare", *parameters[:2], name=f"{name}.r", direction=direction, **total)
         program.reducers[key] = program.keep(Computation(name, [*parameters, root], root))
     return program.reducers[key]

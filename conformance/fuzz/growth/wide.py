@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from math import prod
 
-from refxla_spec.module import ConvolutionDimensions, Instruction, WindowDimension
+from refxla_spec.module import Instruction, WindowDimension
 from refxla_spec.types import ElementType, Shape
 
 from .. import values
 from ..program_builder import WIDEST, ProgramBuilder, Skip, rule
-from .structured import NUMBERS, placed, reducer, start
+from .structured import NUMBERS, dimension_labels, placed, reducer, start
 
 WIDTHS = (8, 9, 12, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64)
 WORK = 1 << 18  # multiply-adds of one product
@@ -129,7 +129,7 @@ def wide_convolution(f: ProgramBuilder) -> None:
     for n in range(3):
         if f.flip(0.4):
             orders[n] = f.r.sample(range(spatial + 2), spatial + 2)
-    labels = ConvolutionDimensions(*(v for o in orders for v in (o[0], o[1], tuple(o[2:]))))
+    labels = dimension_labels(orders)
     # An upper bound: windows in the padding count, too.
     reach = [(n - 1) * w.base_dilation + 1 + w.padding_low + w.padding_high for n, w in zip(size, window, strict=True)]
     places = prod(-(-r // w.stride) for r, w in zip(reach, window, strict=True))

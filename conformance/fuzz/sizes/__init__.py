@@ -4,6 +4,7 @@ The programs of growth/ are small. Here a number determines one of FORMS and its
 twice as many instructions, so that compile times can be compared (generate.py).
 """
 
-from .generate import FORMS, generate_sized
+from .common import FORMS
+from .generate import generate_sized
 
 __all__ = ["FORMS", "generate_sized"]

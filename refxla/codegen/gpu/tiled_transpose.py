@@ -22,7 +22,7 @@ from ..element_builder import type_name
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 from ..loops.index_space import IndexSpace
-from ..loops.tiled_transpose import across
+from ..loops.transpose_schedule import across
 from .vector_access import size_of
 from .work_groups import BARRIER, LocalMemory, group_size
 

@@ -32,7 +32,8 @@ from .interleaved_row_copy import InterleavedRowCopy
 from .item_schedules import AppendedRows, ContiguousRows, ItemSchedule, JoinedRows, PartOfRow, WholeRows
 from .row_prefetch import RowPrefetch
 from .strip_mining import StripMinedLoop
-from .tiled_transpose import TiledTranspose, across
+from .tiled_transpose import TiledTranspose
+from .transpose_schedule import TransposeSchedule, across
 
 LEAST_CHUNK = 1024  # elements of an item, however expensive
 WHOLE = 16  # elements: items have a multiple of this
@@ -372,6 +373,6 @@ class LoopNest(IndexSpace):
             return None
         for n in reversed(range(inner)):
             if self.sizes[n] >= 4 and across(self.accesses, f"g{inner}", f"g{n}"):
-                transpose = TiledTranspose(self, n, self.chunk, self.target)
-                return transpose if transpose.pays else None
+                schedule = TransposeSchedule.choose(self, n, self.chunk, self.target)
+                return None if schedule is None else TiledTranspose(self, schedule)
         return None

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from refxla_spec.module import Instruction
 
@@ -42,6 +42,7 @@ from .packing import VECTORS, direct_access, scratch_argument
 from .panels import Panels, pack_stage, panel_elements
 from .prepacked_constants import constant_value, panels_of, prepacked_argument
 from .product import BlockRuns, Lines, OneRun, Product
+from .tile import Tile
 from .tile_epilogue import TileEpilogue, least
 from .words import LeastExponent, is_exact
 
@@ -54,68 +55,100 @@ def kernels(p: Product) -> tuple[Kernel, ...]:
     return (*(s for s in stages if s is not None), _Main(p, b).kernel())
 
 
-class _Main:
-    """Emits the kernel of a product, without the stages before it."""
+@dataclass(frozen=True)
+class _Operands:
+    """What a kernel reads and writes: its arguments, and their names in C by the values of the fusion.
 
-    def __init__(self, p: Product, b: Blocking) -> None:
-        self.p, self.b, self.tile = p, b, b.tile
-        self.block = Block()
-        self.panels = -(-p.n // self.tile.columns)
-        self.item_panels = b.columns // self.tile.columns
-        self.row_blocks = -(-p.m // b.rows)
-        self.column_blocks = -(-p.n // b.columns)
-        self.g = variable("g", 0, p.groups - 1)
-        self.helpers: tuple[str, ...] = ()
-        self.prefetch_stride = self._prefetch_stride()
-        self.closes = False  # whether segments end between blocks of k, not in a tile's loop
-        self._name_arguments()
+    `left` and `right` are C pointers to the elements of either side, `right` in the address space `space` and with
+    `right_step` elements between terms.
+    """
 
-    def _name_arguments(self) -> None:
-        p, fusion = self.p, self.p.fusion
+    arguments: tuple[Argument, ...]
+    pointers: dict[Instruction, str]
+    left: str
+    right: str
+    space: str
+    right_step: int
+
+    @staticmethod
+    def of(p: Product, b: Blocking) -> _Operands:
+        """The operands of the product's kernel: inputs, outputs, then what stages or the plan have prepared."""
+        fusion = p.fusion
         inputs = set(inputs_of(fusion, fusion.outputs, fusion.hero))
         left = None if p.rows.local else p.rows.pointer()
         inputs |= {left} if isinstance(left, Instruction) else set()
         inputs |= set(p.rows.local.inputs()) if p.rows.local else set()
-        self.access, self.space, self.right_step = (
-            None,
-            "" if self.b.panels == "local" else "__global ",
-            self.tile.columns,
-        )
-        if self.b.panels == "direct":
-            self.access = p.right_access()
-            step = None if self.access is None else self.access.position.factor("k")
-            assert self.access is not None and step is not None  # direct rows are at a constant distance
-            self.right_step = step
-            inputs.add(self.access.instruction)
-        elif self.b.panels == "local":
+        access = p.right_access() if b.panels == "direct" else None
+        right_step = b.tile.columns
+        if b.panels == "direct":
+            step = None if access is None else access.position.factor("k")
+            assert access is not None and step is not None  # direct rows are at a constant distance
+            right_step = step
+            inputs.add(access.instruction)
+        elif b.panels == "local":
             inputs |= set(inputs_of(fusion, [p.right_operand]))
         reads = [i for i in fusion.inputs if i in inputs]
-        values = [*reads, *fusion.outputs]
-        self.arguments = [*map(input_argument, reads), *map(output_argument, fusion.outputs)]
-        self.pointers = {i: f"a{n}" for n, i in enumerate(values)}
-        self.e = ElementalIrEmitter(fusion, p.target, self.pointers)
+        pointers = {i: f"a{n}" for n, i in enumerate((*reads, *fusion.outputs))}
+        arguments = [*map(input_argument, reads), *map(output_argument, fusion.outputs)]
+
+        def pointer(argument: Argument) -> str:
+            arguments.append(argument)
+            return f"a{len(arguments) - 1}"
+
         if left is None:
-            self.left = "strips"
+            left_pointer = "strips"
         else:
-            self.left = f"a{values.index(left)}" if isinstance(left, Instruction) else self._pointer(left)
-        if self.access is not None:
-            self.right = f"a{values.index(self.access.instruction)}"
-        elif self.b.panels == "packed":
-            self.right = self._pointer(self._right(self.tile.columns))
+            left_pointer = pointers[left] if isinstance(left, Instruction) else pointer(left)
+        if access is not None:
+            right_pointer = pointers[access.instruction]
         else:
-            self.right = "panels"
+            right_pointer = pointer(_right_panels(p, b.tile.columns)) if b.panels == "packed" else "panels"
+        space = "" if b.panels == "local" else "__global "
+        return _Operands(tuple(arguments), pointers, left_pointer, right_pointer, space, right_step)
 
-    def _right(self, width: int) -> Argument:
-        """The argument with the panels: a constant, or scratch memory that a stage fills."""
-        p = self.p
-        if not p.right_prepacked:
-            return scratch_argument(p.fusion, "right", p.name, panel_elements(p, width))
-        panels = panels_of(p.right_matrix(constant_value(p.fusion, p.right_operand, p.name)), width)
-        return prepacked_argument(p.fusion, "right", panels)
 
-    def _pointer(self, argument: Argument) -> str:
-        self.arguments.append(argument)
-        return f"a{len(self.arguments) - 1}"
+def _right_panels(p: Product, width: int) -> Argument:
+    """The argument with the panels: a constant, or scratch memory that a stage fills."""
+    if not p.right_prepacked:
+        return scratch_argument(p.fusion, "right", p.name, panel_elements(p, width))
+    panels = panels_of(p.right_matrix(constant_value(p.fusion, p.right_operand, p.name)), width)
+    return prepacked_argument(p.fusion, "right", panels)
+
+
+class _Main:
+    """Emits the kernel of a product, without the stages before it."""
+
+    def __init__(self, p: Product, b: Blocking) -> None:
+        self.p, self.b = p, b
+        self.block = Block()
+        self.operands = _Operands.of(p, b)
+        self.e = ElementalIrEmitter(p.fusion, p.target, self.operands.pointers)
+        self.g = variable("g", 0, p.groups - 1)
+        self.helpers: tuple[str, ...] = ()
+        self.prefetch_stride = self._prefetch_stride()
+        self.closes = False  # whether segments end between blocks of k, not in a tile's loop
+
+    @property
+    def tile(self) -> Tile:
+        return self.b.tile
+
+    @property
+    def panels(self) -> int:
+        """Panels of the whole right side."""
+        return -(-self.p.n // self.tile.columns)
+
+    @property
+    def item_panels(self) -> int:
+        """Panels of a block of the result."""
+        return self.b.columns // self.tile.columns
+
+    @property
+    def row_blocks(self) -> int:
+        return -(-self.p.m // self.b.rows)
+
+    @property
+    def column_blocks(self) -> int:
+        return -(-self.p.n // self.b.columns)
 
     def kernel(self) -> Kernel:
         p, b, block = self.p, self.b, self.block
@@ -135,7 +168,7 @@ class _Main:
         return Kernel(
             p.fusion.name,
             block.text(),
-            tuple(self.arguments),
+            self.operands.arguments,
             -(-blocks // blocks_per_item),
             wide_vectors=True,
             helpers=self.helpers,
@@ -189,7 +222,7 @@ class _Main:
                 self._fetch(first, terms)
             if p.rows.local:
                 self.helpers += p.rows.local.pack(block, self.e, b.rows, terms)
-            lines = p.lines(self.left) if p.rows.least_terms >= SHARED_ROWS else None
+            lines = p.lines(self.operands.left) if p.rows.least_terms >= SHARED_ROWS else None
             if p.words and p.words.is_float:
                 assert lines is not None  # or there were no such words
                 self._left_exponent(lines, terms)
@@ -234,7 +267,7 @@ class _Main:
             return "panels", (panel * most + t) * width
 
         panels, term_range = (panel0, "columns", self.item_panels), (first, terms, most)
-        copy = Panels(self.p, width, self.e, self.pointers, panels, term_range, place, to_global=False)
+        copy = Panels(self.p, width, self.e, self.operands.pointers, panels, term_range, place, to_global=False)
         self.helpers += copy.copy(block)
 
     def _prefetch_stride(self) -> int | None:
@@ -260,7 +293,7 @@ class _Main:
         access = direct_access(p.fusion, p.right_operand, at, p.name)
         assert access is not None  # or rows would not be prefetched
         element, _ = VECTORS[p.name]
-        pointer = f"(__global const {element}*){self.pointers[access.instruction]}"
+        pointer = f"(__global const {element}*){self.operands.pointers[access.instruction]}"
         block.line(f"__global const {element}* const ahead = {pointer} + ({c_of(access.position)});")
         block.line(f"const int fetched = {following} ? ({terms}) << {self._lines()} : 0;")
 
@@ -275,20 +308,20 @@ class _Main:
         if self.b.panels == "packed":
             panel = variable("first_column", 0, p.n - 1) // tile.columns + j
             position = ((self.g // p.shared * self.panels + panel) * p.k + first) * tile.columns
-            block.line(f"__global const {element}* const b = {self.right} + {c_of(position)};")
+            block.line(f"__global const {element}* const b = {self.operands.right} + {c_of(position)};")
             return
         # The last panel begins early, so that it ends with the rows.
         block.line(f"const int n = {least(f'first_column + j * {tile.columns}', str(p.n - tile.columns))};")
         at = p.right(self.g, first, variable("n", 0, p.n - 1))
         access = direct_access(p.fusion, p.right_operand, at, p.name)
         assert access is not None  # or panels would not be direct
-        pointer = f"(__global const {element}*){self.right} + ({c_of(access.position)})"
+        pointer = f"(__global const {element}*){self.operands.right} + ({c_of(access.position)})"
         block.line(f"__global const {element}* const b = {pointer};")
 
     def _loop(self) -> TermLoop:
         p, tile = self.p, self.tile
-        spaces = ("" if p.rows.local else "__global ", self.space)
-        steps, fetches = (p.rows.step, self.right_step), self.prefetch_stride is not None
+        spaces = ("" if p.rows.local else "__global ", self.operands.space)
+        steps, fetches = (p.rows.step, self.operands.right_step), self.prefetch_stride is not None
         return TermLoop(tile, VECTORS[tile.name][0], p.rows.element, steps, spaces, fetches, p.segment > 0)
 
     def _left_exponent(self, lines: Lines, terms: str) -> None:
@@ -307,7 +340,7 @@ class _Main:
         p, block, tile, loop = self.p, self.block, self.tile, self._loop()
         if not (p.words and p.words.is_float):
             return self._call_tiles(loop, lines, terms)
-        find = LeastExponent(self.space)
+        find = LeastExponent(self.operands.space)
         self.helpers += (find.text(),)
         find.call(block, "right_exponent", "b", "1", 0, f"{terms} * {tile.columns}")
         with block.scope(f"if ({is_exact('left_exponent', 'right_exponent')})"):
@@ -348,7 +381,7 @@ class _Main:
             start = f"part == 0 ? ({tile.vector})(0) : {place}" if p.rows.blocks > 1 else f"({tile.vector})(0)"
             block.line(tile.start(c, place if self.closes else start))
         first = variable("first_row", 0, p.m - 1) + variable("i", 0, self.b.rows - 1)
-        p.rows.open_tile(block, self.left, first, tile.rows)
+        p.rows.open_tile(block, self.operands.left, first, tile.rows)
         self._run(runs.pointers, runs.terms)
         for c, place in places.items():
             block.line(f"{place} = {c};")
@@ -368,7 +401,7 @@ class _Main:
             block.line(f"const int apart = begin < fetched ? {self.prefetch_stride} : 0;")
         if not isinstance(runs, OneRun):
             self.helpers += (runs.text(),)
-            p.rows.open_tile(block, self.left, first, tile.rows)
+            p.rows.open_tile(block, self.operands.left, first, tile.rows)
             fresh = "part == 0" if p.rows.blocks > 1 else "1"
             block.line(runs.call("b", block_terms if p.segment else fresh))
             return
@@ -376,7 +409,7 @@ class _Main:
         if not p.segment:
             with block.scope("if (part == 0)" if p.rows.blocks > 1 else ""):
                 block.line(f"for (int n = 0; n < {tile.rows * tile.vectors}; ++n) tile[n] = ({tile.vector})(0);")
-        p.rows.open_tile(block, self.left, first, tile.rows)
+        p.rows.open_tile(block, self.operands.left, first, tile.rows)
         block.line(loop.call(runs.pointers, "b", runs.terms))
 
     def _run(self, pointers: Sequence[str], terms: str) -> None:
@@ -399,8 +432,8 @@ class _Main:
 
     def _right_vector(self, vector: str) -> str:
         """The C lvalue of a vector of the panel's row at term k."""
-        place = f"b + {self._along('k', self.right_step)} + {vector} * {self.tile.lanes}"
-        return f"*({self.space}const vector*)({place})"
+        place = f"b + {self._along('k', self.operands.right_step)} + {vector} * {self.tile.lanes}"
+        return f"*({self.operands.space}const vector*)({place})"
 
     def _along(self, terms: str, step: int) -> str:
         """The distance of a term from the one `terms` later, in elements, if terms are `step` apart."""

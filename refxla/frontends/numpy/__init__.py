@@ -478,6 +478,53 @@ def _traced(
     given = GivenContainers(
         (*(v for n, v in enumerate(args) if n not in static), *(v for k, v in kwargs.items() if k not in static))
     )
+    captures, watch = inputs.captures, Watch(tracing.name)
+    swaps = _swaps(inputs, tracing, watch, symbol)
+    with ExitStack() as stack:
+        stack.enter_context(refused(tracing.name))
+        stack.enter_context(watch.patched())
+        namespaces = [("", content, len(content)) for content in captures.namespaces.values()]
+        objects = [value for _, value in inputs.objects]
+        stack.enter_context(PatchedVariables(swaps, [*captures.sizes, *namespaces], _is_symbol, objects))
+        stack.enter_context(tracing.runs())
+        try:
+            result = function(*args, **kwargs)
+        except Exception as problem:
+            _refuse_other_framework(problem, tracing)
+            raise
+    captures.refuse_assignments()
+    for instance, fields in before:
+        _refuse_assignments(instance, fields)
+    returned: list[Instruction] = []
+    first_container = len(inputs.leaves) - len(inputs.containers)
+
+    def collect(leaf: Any) -> Any:
+        place = given.place(leaf)
+        if place is not None:
+            return _Written(first_container + place)
+        if isinstance(leaf, Selection):
+            raise leaf.unknown_size("returned")
+        if not isinstance(leaf, Traced):
+            _refuse_result(leaf, tracing)
+            return leaf
+        storage: TracedStorage = leaf.storage
+        if leaf.alias is None and storage.leaf is not None and storage.leaf in tracing.written:
+            return _Written(storage.leaf)
+        returned.append(leaf.instruction)
+        return _RESULT
+
+    structure = rebuild(result, collect, given.is_changed)
+    contents = {first_container + n: content for n, content in given.contents(collect).items()}
+    returned += [s.value for s in tracing.written.values()] + [condition for condition, _ in tracing.top.checks]
+    root = returned[0] if len(returned) == 1 else tracing.tuple(*returned)
+    return _module_of(root, tracing, inputs), structure, contents
+
+
+def _swaps(
+    inputs: _Inputs, tracing: Tracing, watch: Watch, symbol: Callable[[int, Any, str], Any]
+) -> list[tuple[CapturedVariable, Any]]:
+    """The captured variables that have another value while the function is traced, and that value; `symbol` gives the
+    traced value of an input, from its number, value and name."""
     captures, first = inputs.captures, inputs.of_arguments
     swaps: list[tuple[CapturedVariable, Any]] = []
     for n, place in enumerate(captures.arrays):
@@ -490,66 +537,49 @@ def _traced(
     swaps += [(p, numpy) for p in captures.numpys if p.set is not None]
     swaps += [(p, new) for p in captures.constants if p.set is not None and (new := replacement(p.value, tracing))]
     swaps += captures.caches
-    watch = Watch(tracing.name)
     swaps += watch.swaps(captures.constants)
-    with ExitStack() as stack:
-        stack.enter_context(refused(tracing.name))
-        stack.enter_context(watch.patched())
-        namespaces = [("", content, len(content)) for content in captures.namespaces.values()]
-        objects = [value for _, value in inputs.objects]
-        stack.enter_context(PatchedVariables(swaps, [*captures.sizes, *namespaces], _is_symbol, objects))
-        stack.enter_context(tracing.runs())
-        try:
-            result = function(*args, **kwargs)
-        except Exception as problem:
-            framework = _framework_of(problem)
-            if framework is None:
-                raise
-            raise InputError(
-                f"{tracing.name} is a function of {framework[0]}, not of NumPy: compile {framework[1]} in its place"
-            ) from problem
-    captures.refuse_assignments()
-    for instance, fields in before:
-        changed = [k for k, v in fields_of(instance).items() if k not in fields or fields[k] is not v]
-        if changed:
-            raise UnsupportedError(
-                f"the function assigns the attribute {changed[0]} of {a_type(instance)} among its arguments, "
-                "which a compiled one cannot: return dataclasses.replace(x, field=value)"
-            )
-    returned: list[Instruction] = []
-    first_container = len(inputs.leaves) - len(inputs.containers)
+    return swaps
 
-    def collect(leaf: Any) -> Any:
-        place = given.place(leaf)
-        if place is not None:
-            return _Written(first_container + place)
-        if isinstance(leaf, Selection):
-            raise leaf.unknown_size("returned")
-        if isinstance(leaf, (Iterator, AsyncIterator, Coroutine)):
-            if isinstance(leaf, Coroutine):
-                leaf.close()  # nobody will await it
-            kind = indefinite(type(leaf).__name__.replace("_", " "))
-            raise InputError(
-                f"{tracing.name} gives {kind}, which computes when it is asked for values (yield, async, a generator "
-                "expression), and a compiled function gives all its results at once: return arrays, in a list say"
-            )
-        if not isinstance(leaf, Traced):
-            if type(leaf) is not Number and reaches(leaf, (Traced, Number, Selection)):
-                raise UnsupportedError(
-                    f"{tracing.name} returns {a_type(leaf)} that holds an array, which has a value in the compiled "
-                    "function alone: return the array itself, in a tuple, a dict or a dataclass"
-                )
-            return leaf
-        storage: TracedStorage = leaf.storage
-        if leaf.alias is None and storage.leaf is not None and storage.leaf in tracing.written:
-            return _Written(storage.leaf)
-        returned.append(leaf.instruction)
-        return _RESULT
 
-    structure = rebuild(result, collect, given.is_changed)
-    contents = {first_container + n: content for n, content in given.contents(collect).items()}
-    returned += [s.value for s in tracing.written.values()] + [condition for condition, _ in tracing.top.checks]
-    root = returned[0] if len(returned) == 1 else tracing.tuple(*returned)
+def _refuse_other_framework(problem: Exception, tracing: Tracing) -> None:
+    """InputError for what another framework raises of a traced value: it is the function's own."""
+    framework = _framework_of(problem)
+    if framework is not None:
+        raise InputError(
+            f"{tracing.name} is a function of {framework[0]}, not of NumPy: compile {framework[1]} in its place"
+        ) from problem
+
+
+def _refuse_assignments(instance: Any, fields: dict[str, Any]) -> None:
+    """UnsupportedError for a dataclass among the arguments whose `fields` were others before."""
+    changed = [k for k, v in fields_of(instance).items() if k not in fields or fields[k] is not v]
+    if changed:
+        raise UnsupportedError(
+            f"the function assigns the attribute {changed[0]} of {a_type(instance)} among its arguments, "
+            "which a compiled one cannot: return dataclasses.replace(x, field=value)"
+        )
+
+
+def _refuse_result(leaf: Any, tracing: Tracing) -> None:
+    """InputError for a result that computes later, UnsupportedError for an object that holds a traced value."""
+    if isinstance(leaf, (Iterator, AsyncIterator, Coroutine)):
+        if isinstance(leaf, Coroutine):
+            leaf.close()  # nobody will await it
+        kind = indefinite(type(leaf).__name__.replace("_", " "))
+        raise InputError(
+            f"{tracing.name} gives {kind}, which computes when it is asked for values (yield, async, a generator "
+            "expression), and a compiled function gives all its results at once: return arrays, in a list say"
+        )
+    if type(leaf) is not Number and reaches(leaf, (Traced, Number, Selection)):
+        raise UnsupportedError(
+            f"{tracing.name} returns {a_type(leaf)} that holds an array, which has a value in the compiled "
+            "function alone: return the array itself, in a tuple, a dict or a dataclass"
+        )
+
+
+def _module_of(root: Instruction, tracing: Tracing, inputs: _Inputs) -> Module:
+    """The module with this result. Its parameters, and the tracing's sources, are those that are used, or whose check
+    may raise."""
     order = post_order(root)
     there = set(order)
     pairs = [
@@ -569,7 +599,7 @@ def _traced(
     _add_called(order, called)
     for number, computation in enumerate(called):
         computation.name = f"{computation.name}.{number}"
-    return Module(tracing.name, [*called, entry], entry), structure, contents
+    return Module(tracing.name, [*called, entry], entry)
 
 
 def _add_called(instructions: Iterable[Instruction], computations: dict[Computation, None]) -> None:
@@ -612,7 +642,7 @@ def with_python_location(problem: Exception, function: Callable[..., Any]) -> Ex
         else:
             line = line_of(problem)
         problem.args = (f"{problem.args[0]}{line}", *problem.args[1:])
-        problem.is_located = True  # type: ignore[attr-defined]
+        problem.is_located = True  # type: ignore[attr-defined]  # for the next caller, which sees it, too
     return problem
 
 

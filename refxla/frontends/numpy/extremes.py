@@ -11,7 +11,7 @@ from ...ir.builder import Build
 from .values import I, is_nan
 
 # The ufunc of np.clip with both bounds, which has no public name.
-CLIP: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined]
+CLIP: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined]  # it has no public name
 
 
 def compared(b: Build, x: I, y: I, direction: str) -> I:

@@ -20,6 +20,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -131,10 +132,10 @@ class _WatchedIterator:
 
 def _is_users() -> bool:
     """Whether the user's code is the cause of the current call."""
-    frame = sys._getframe(3)  # beyond this function, `tell`, and its caller
+    frame: FrameType | None = sys._getframe(3)  # beyond this function, `tell`, and its caller
     while frame is not None and is_library(frame):
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if package in _NOT_THE_USERS:
             return False
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return frame is not None

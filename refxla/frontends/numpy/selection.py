@@ -45,7 +45,7 @@ class Selection(Symbol, numpy.lib.mixins.NDArrayOperatorsMixin):
             raise self.unknown_size("transposed")
         return self
 
-    @property  # type: ignore[misc]
+    @property  # type: ignore[misc]  # only read
     def __class__(self) -> type:
         return np.ndarray
 

@@ -129,7 +129,7 @@ def _boxed(run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         arguments.clear()
         return run(*values)
 
-    call._boxed_call = True  # type: ignore[attr-defined]
+    call._boxed_call = True  # type: ignore[attr-defined]  # PyTorch asks for it
     return call
 
 

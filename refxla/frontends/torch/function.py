@@ -148,7 +148,7 @@ def _own(model: Any, name: str, tensors: dict[str, Any]) -> Any:
     return tensors[name]
 
 
-class _Dense(torch.nn.Module):  # type: ignore[misc]
+class _Dense(torch.nn.Module):  # type: ignore[misc]  # Any, where PyTorch is not installed
     """A model whose results are separate tensors, dense and row-major."""
 
     def __init__(self, called: Any) -> None:

@@ -72,7 +72,7 @@ class DivisionByZero(InputError, ZeroDivisionError, RuntimeError):
     """A compiled graph divided an integer by zero."""
 
 
-class NoSolution(InputError, torch.linalg.LinAlgError):  # type: ignore[misc]
+class NoSolution(InputError, torch.linalg.LinAlgError):  # type: ignore[misc]  # Any, where PyTorch is not installed
     """A matrix of a compiled graph is singular, or not positive-definite, or its decomposition does not converge."""
 
 
