@@ -26,6 +26,7 @@ MAY_IMPORT = {
 ONLY_IN = {
     "jax": (
         "refxla/frontends/buffer_callbacks.py",
+        "refxla/frontends/eager_shard_map.py",
         "refxla/frontends/jax.py",
         "refxla/frontends/jax_lowerings.py",
         "refxla/frontends/jax_stages.py",

@@ -24,7 +24,7 @@ from ..compiler.driver import uses_library
 from ..compiler.options import Options
 from ..passes.host_call_threading import HOST_CALL
 from ..runtime.host_calls import HostFunction
-from . import buffer_callbacks, host_linalg
+from . import buffer_callbacks, eager_shard_map, host_linalg
 
 PLATFORM = "refxla"
 
@@ -66,6 +66,7 @@ def register() -> None:
     for primitive, name in ((conditionals.platform_index_p, "platforms"), (conditionals.cond_p, "branches_platforms")):
         rule = _platform_rule(mlir._lowerings[primitive].rule, name)
         mlir.register_lowering(primitive, rule, platform=PLATFORM)
+    eager_shard_map.register(PLATFORM)
     callback.emit_python_callback = public_mlir.emit_python_callback = _emitter(callback.emit_python_callback)
 
 

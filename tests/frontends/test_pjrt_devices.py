@@ -226,6 +226,35 @@ def test_effects_and_functions_that_partition_themselves():
     )
 
 
+def test_callbacks_of_devices_outside_of_jit():
+    """Outside of jit, shard_map keeps what each device's call has returned, also within scan, cond and jit."""
+    run(
+        MESH
+        + """
+    from jax.experimental import io_callback
+    def called(by, x, **options):
+        return by(lambda x: x + x.sum(), jax.ShapeDtypeStruct(x.shape, x.dtype), x, **options)
+    blocks = n.reshape(2, 4, 2, 2)
+    once = (blocks + blocks.sum((1, 3), keepdims=True)).reshape(8, 4)
+    blocks = once.reshape(2, 4, 2, 2)
+    twice = (blocks + blocks.sum((1, 3), keepdims=True)).reshape(8, 4)
+    def divided(f):
+        return jax.shard_map(f, mesh=mesh, in_specs=P("a", "b"), out_specs=P("a", "b"))(x)
+    pure = lambda x: called(jax.pure_callback, x)
+    for f in (pure, lambda x: called(io_callback, x), jax.jit(pure), lambda x: lax.cond(x.sum() > -1, pure, pure, x)):
+        same(divided(f), once)
+        same(jax.jit(lambda: divided(f))(), once)
+    same(divided(lambda x: pure(pure(x))), twice)
+    rows = jax.shard_map(lambda x: called(jax.pure_callback, x), mesh=mesh, in_specs=P("a"), out_specs=P("a"))(x)
+    same(rows, (n.reshape(2, 4, 4) + n.reshape(2, 4, 4).sum((1, 2), keepdims=True)).reshape(8, 4))
+    whole = jax.shard_map(lambda x: pure(lax.psum(x, ("a", "b"))), mesh=mesh, in_specs=P("a", "b"), out_specs=P())(x)
+    total = n.reshape(2, 4, 2, 2).sum((0, 2))
+    same(whole, total + total.sum())
+    """,
+        REFXLA_DEVICES="4",
+    )
+
+
 def test_programs_without_results():
     run(
         MESH
