@@ -58,6 +58,8 @@ def extensions() -> list[Extension]:
                 "-fno-math-errno",
                 # Cython takes a C truth value for an object in [a or b for ...] if a is an object, which would crash.
                 "-Werror=int-to-pointer-cast",
+                "-Werror=incompatible-pointer-types",  # as gcc 14 and clang 16 have it
+                "-Wno-incompatible-pointer-types-discards-qualifiers",  # which clang counts among them
             ],
         )
         for source in sources

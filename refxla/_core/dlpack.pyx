@@ -5,6 +5,7 @@ The structures are those of DLPack 1.0 (https://dmlc.github.io/dlpack/latest/c_a
 the tensor of earlier versions, one named "dltensor_versioned" that of version 1, which can be read-only.
 """
 
+from cpython.object cimport PyTypeObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyCapsule_SetName
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -25,11 +26,13 @@ cdef extern from "Python.h" nogil:
     int Py_AddPendingCall(int (*call)(void*) except -1, void* argument) noexcept
 
 cdef extern from "numpy/arrayobject.h":
+    ctypedef struct PyArray_Descr:
+        pass
     object PyArray_NewFromDescr(
-        PyObject* kind, PyObject* descr, int rank, np.npy_intp* dimensions, np.npy_intp* strides, void* data, int flags,
-        PyObject* like,
+        PyTypeObject* kind, PyArray_Descr* descr, int rank, np.npy_intp* dimensions, np.npy_intp* strides, void* data,
+        int flags, PyObject* like,
     )
-    PyObject PyArray_Type
+    PyTypeObject PyArray_Type
 
 cdef struct Tensor:
     void* data
@@ -225,7 +228,8 @@ def array_of(capsule: object) -> ndarray:
         size *= shape[n]
     Py_INCREF(dtype)  # the call takes over a reference
     array = PyArray_NewFromDescr(
-        &PyArray_Type, <PyObject*> dtype, tensor.rank, shape, strides, <char*> tensor.data + tensor.byte_offset, 0, NULL
+        &PyArray_Type, <PyArray_Descr*> dtype, tensor.rank, shape, strides, <char*> tensor.data + tensor.byte_offset, 0,
+        NULL,
     )
     lent.new, lent.old = new, old
     PyCapsule_SetName(capsule, "used_dltensor_versioned" if new != NULL else "used_dltensor")
