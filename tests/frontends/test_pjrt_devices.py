@@ -241,7 +241,9 @@ def test_callbacks_of_devices_outside_of_jit():
     def divided(f):
         return jax.shard_map(f, mesh=mesh, in_specs=P("a", "b"), out_specs=P("a", "b"))(x)
     pure = lambda x: called(jax.pure_callback, x)
-    for f in (pure, lambda x: called(io_callback, x), jax.jit(pure), lambda x: lax.cond(x.sum() > -1, pure, pure, x)):
+    by_cond = lambda x: lax.cond(x.sum() > -1, pure, pure, x)
+    by_scan = lambda x: lax.scan(lambda c, _: (c, pure(c)), x, None, length=2)[1][1]
+    for f in (pure, lambda x: called(io_callback, x), jax.jit(pure), by_cond, by_scan):
         same(divided(f), once)
         same(jax.jit(lambda: divided(f))(), once)
     same(divided(lambda x: pure(pure(x))), twice)
