@@ -6,9 +6,13 @@ loaded (runtime/pocl/kernel_library.py), the function of such a kernel reads the
 part has their values (ProgramPart.size_values). Two such programs have one source, so it is compiled once, and loaded
 for each of them with a table of its own.
 
+A function has such variables only if all of its sizes can be: if another number is left than small ones and powers of
+two, as widths of vectors and blocks are, no other shape has the same text, and constants are faster.
+
 Numbers stay in the text where code that is specialized for them is faster: bounds of loops that are unrolled or have a
-vector width, short loops, divisors, strides of the innermost loop, the function's own arrays, and whatever is in a
-function that is long or has loops that are written for the width of a vector, as reductions are.
+vector width, short loops, divisors, strides of the innermost loop and offsets smaller than these, the function's own
+arrays, and whatever is in a function that is long or has loops that are written for the width of a vector, as
+reductions are.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ _ARRAY = re.compile(r"^ +\w+ (\w+)\[\d+\]", re.MULTILINE)
 _INDEX = re.compile(r"(\w+)(\[[^][]+\])")
 _FACTOR = re.compile(r"(?<!/ )(?<!% )(?<![\w.])(\d+)( \* (\w+))")
 _OFFSET = re.compile(r"(?<=\+ )(\d+)(?=\])")
+_NUMBER = re.compile(r"(?<![\w.])(\d+)[ul]*(?![\w.])")  # an integer
+_SMALL = 8  # numbers that functions of different shapes have in common
 _WIDTH = "vectorize_width"
 _PARAMETERS = ") {\n"
 _NAME = "size_table"  # of the function that returns the address of the table
@@ -53,8 +59,10 @@ def with_size_variables(text: str) -> tuple[str, tuple[int, ...]]:
     def with_variables(element: re.Match[str]) -> str:
         if element[1] in arrays:
             return element[0]
+        strides = [int(m[1]) for m in _FACTOR.finditer(element[2]) if m[3] in innermost]
         index = _FACTOR.sub(lambda m: m[0] if m[3] in innermost else f"{variable(m[1])}{m[2]}", element[2])
-        return element[1] + _OFFSET.sub(lambda m: variable(m[1]), index)
+        within = max(strides, default=0)
+        return element[1] + _OFFSET.sub(lambda m: m[1] if int(m[1]) < within else variable(m[1]), index)
 
     for n, line in enumerate(lines):
         loop = _LOOP.fullmatch(line)
@@ -64,11 +72,16 @@ def with_size_variables(text: str) -> tuple[str, tuple[int, ...]]:
             continue
         line = _END_OF_STRIP.sub(lambda m: f"{m[1]}{(v := variable(m[4]))}{m[5]}{v};", line)
         lines[n] = _INDEX.sub(with_variables, line)
-    if not values:
+    if not values or any(map(_is_a_size, _NUMBER.findall("\n".join(lines)))):
         return text, ()
     reads = [f"    const int size{n} = sizes[{n}];\n" for n in range(len(values))]
     table = f"    __global const int* sizes = {_NAME}();\n"
     return "".join([head, opening, table, *reads, "\n".join(lines)]), tuple(values)
+
+
+def _is_a_size(number: str) -> bool:
+    """Whether a number depends on the shape, as far as can be seen of it."""
+    return int(number) > _SMALL and int(number).bit_count() > 1
 
 
 def _innermost(lines: Sequence[str]) -> frozenset[str]:

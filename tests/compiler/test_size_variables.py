@@ -63,6 +63,11 @@ def test_trip_counts_factors_and_offsets_become_variables():
         ["#pragma unroll", "for (int i1 = 0; i1 < 30; ++i1) {", "    a1[i1] = a0[i1];", "}"],
         ["for (int i1 = item; i1 < 30; ++i1) {", "    a1[i1] = a0[2 * i1];", "}"],  # the stride of a vector
         [
+            "for (int i1 = item; i1 < 30; ++i1) {",  # elements of a short row, which are read together
+            "    a1[5 * i1 + 3] = a0[5 * i1 + 1];",
+            "}",
+        ],
+        [
             "for (int i1 = item; i1 < 30; ++i1) {",  # the unrolled loop within it is none
             "    #pragma unroll",
             "    for (int i2 = 0; i2 < 4; ++i2) {",
@@ -71,6 +76,7 @@ def test_trip_counts_factors_and_offsets_become_variables():
             "}",
         ],
         ["a1[item] = a0[(item / 12 * 12)];"],
+        ["for (int i1 = 375 * item; i1 < 30; ++i1) {", "    a1[i1] = a0[i1 + 77];", "}"],  # another size is left
         ["float x0[256];", "x0[item + 16] = x0[12 * item];"],  # an array of its own
         [
             "#pragma clang loop unroll(disable) vectorize_width(16) interleave_count(2)",
