@@ -8,6 +8,8 @@ from jax import Array, lax
 
 from .sweep import NUMBERS, ORDERED, PLANES, REALS, by_shape, by_size, by_type, sweep
 
+FEW_COLUMNS = ((1000, 64, 3), (4000, 50, 2), (2000, 30, 5), (1000, 64, 20), (500, 64, 33))
+SHORT_ROWS = ((30_000, 3), (30_000, 5), (20_000, 8), (10_000, 16))
 BLOCKS = ((4, 250_000, 1), (16, 64, 1000), (1000, 10, 100), (1000, 100, 10), (100_000, 2, 5))
 
 
@@ -45,6 +47,26 @@ def sum_of_the_outer(x: Array) -> Array:
 @sweep("reductions", by_shape(), by_type(ORDERED))
 def largest(x: Array) -> Array:
     return jnp.max(x, 1)
+
+
+@sweep("reductions", by_shape(FEW_COLUMNS), by_type(ORDERED, shape=FEW_COLUMNS[0]))
+def extent(x: Array) -> tuple[Array, Array]:
+    return jnp.min(x, 1), jnp.max(x, 1)
+
+
+@sweep("reductions", by_shape(FEW_COLUMNS))
+def any_of_the_middle(x: Array) -> Array:
+    return jnp.any(x > 1, 1)
+
+
+@sweep("reductions", by_shape(SHORT_ROWS))
+def softmax_of_short_rows(x: Array) -> Array:
+    return jax.nn.softmax(x, 1)
+
+
+@sweep("reductions", by_shape(SHORT_ROWS))
+def directions(x: Array) -> Array:
+    return x / jnp.linalg.norm(x, axis=1, keepdims=True)
 
 
 @sweep("reductions", by_shape(), by_type(ORDERED))
