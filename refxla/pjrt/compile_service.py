@@ -44,8 +44,8 @@ def load_program(serialized: bytes, options: bytes) -> LoadedProgram:
 
 def _ask(work: Callable[[], LoadedProgram]) -> LoadedProgram:
     answer: Future[LoadedProgram] = Future()
-    _service().put((work, answer))
     try:
+        _service().put((work, answer))
         return answer.result()
     except BaseException as problem:
         if answer.done() and answer.exception() is problem:
