@@ -475,9 +475,8 @@ RANGED = {
 }
 
 
-@pytest.mark.parametrize("name", RANGED)
-def test_loops_fall_into_ranges(name):
-    sizes, padded, padding, bodies = RANGED[name]
+def checked_pad(sizes, padded, padding):
+    """The kernel of a padded array, negated, whose values are right."""
     given, result = ("f32[" + ",".join(map(str, dims)) + "]" for dims in (sizes, padded))
     text = entry(
         f"""x = {given} parameter(0)
@@ -486,6 +485,13 @@ def test_loops_fall_into_ranges(name):
         ROOT r = {result} negate(a)"""
     )
     (kernel,) = check(text, f32(*sizes), f32()).kernels
+    return kernel
+
+
+@pytest.mark.parametrize("name", RANGED)
+def test_loops_fall_into_ranges(name):
+    sizes, padded, padding, bodies = RANGED[name]
+    kernel = checked_pad(sizes, padded, padding)
     assert kernel.body.count("] = ") == bodies
     # Nothing is asked where x is read.
     assert not any("a0[" in loop and "if (" in loop[loop.index("{") :] for loop in kernel.body.split("for (")[1:])
@@ -508,14 +514,7 @@ INTERLEAVED = {
 @pytest.mark.parametrize("name", INTERLEAVED)
 def test_loops_over_periods_of_padding_between_elements(name):
     sizes, padded, padding, tests = INTERLEAVED[name]
-    given, result = ("f32[" + ",".join(map(str, dims)) + "]" for dims in (sizes, padded))
-    text = entry(
-        f"""x = {given} parameter(0)
-        z = f32[] parameter(1)
-        a = {result} pad(x, z), padding={padding}
-        ROOT r = {result} negate(a)"""
-    )
-    (kernel,) = check(text, f32(*sizes), f32()).kernels
+    kernel = checked_pad(sizes, padded, padding)
     reads = [loop[loop.index("{") : loop.index("a0[")] for loop in kernel.body.split("for (")[1:] if "a0[" in loop]
     assert min(read.count("if (") + read.count(" & ") for read in reads) == tests
 

@@ -591,6 +591,7 @@ def test_columns_that_fill_a_few_vectors_are_accumulated_in_registers(sizes, axi
         (64, 3, "maximum", "f32", 4),
         (50, 2, "minimum", "f64", 4),  # clang does not vectorize two
         (30, 5, "maximum", "s32", 8),
+        (600, 2, "maximum", "bf16", 4),
         (50, 2, "minimum", "s32", 2),
         (64, 3, "or", "s32", 4),
         (9, 20, "maximum", "f32", 16),
@@ -607,7 +608,7 @@ def test_few_columns_are_a_vector(rows, columns, opcode, element, width):
     assert (f"vectorize_width({width})" in kernel.body) == bool(width)
     assert ("vectorize_width" in kernel.body) == bool(width)
     x = rng.integers(-4, 4, sizes).astype(ELEMENT_TYPES[element].dtype)
-    if element[0] == "f":
+    if ELEMENT_TYPES[element].is_float:
         x[3] *= 0  # zeros of both signs
         x[5, rows // 2, 1] = x[6, -1, 0] = np.nan
     expected = np.asarray(refxla.compile(text, device="reference")(x))

@@ -12,6 +12,7 @@ from math import prod
 
 from refxla_spec.errors import CompilerError
 from refxla_spec.module import Instruction
+from refxla_spec.types import ELEMENT_TYPES
 
 from ...analysis.access_patterns import AccessPattern
 from ...analysis.accumulation import accumulator_types, commutative_opcode
@@ -325,11 +326,12 @@ def _vector_columns(
     vector, no wider than necessary, if the reducers have neutral elements for those that it pads."""
     if order.is_row:
         return 1
-    width = target.widest // _widest([t for ts in types for t in ts])
+    names = [name for own in types for name in own]
+    width = target.widest // _widest(names)
     if order.strip < width:
-        if any(t.startswith("c") for ts in types for t in ts) or not all(map(starts_neutral, reduces)):
+        if any(name.startswith("c") for name in names) or not all(map(starts_neutral, reduces)):
             return 1
-        has_floats = any(t[0] == "f" for ts in types for t in ts)
+        has_floats = any(ELEMENT_TYPES[name].is_float for name in names)
         if order.reduced_size > ROWS_OF_INTEGERS and not has_floats:
             return 1
         least = SELECTED_LANES if has_floats and any(map(selects, reduces)) else 1
